@@ -8,6 +8,7 @@
 # make lock   requirements.lock anew, for deployments: every package by version and SHA-256
 # make picture  docs/figures/report.png anew: the report of the example, photographed by chromium
 # make docs   the pages of docs as a site, in site/; any warning is an error
+# make mutants  plant bugs by rule, some hours: PART=1/4 for one of four parts, OUT=FILE.jsonl for where they are kept
 # make flaky  the network's and the commands' tests 20 times over on a busy machine; COUNT=3 for three times
 #
 # Everything lives in .venv. A stamp says what is installed there; it is older than pyproject.toml or
@@ -18,9 +19,11 @@ BIN     := $(CURDIR)/.venv/bin
 STAMPS  := .venv/stamps
 PINS    := pyproject.toml constraints.txt
 COUNT   := 20
+PART    := 1/1
+OUT     := mutants.jsonl
 INSTALL := $(BIN)/python -m pip install --disable-pip-version-check --quiet -c constraints.txt -e
 
-.PHONY: run test quick soak search flaky bench results picture docs coinstall lock setup clean
+.PHONY: run test quick soak search flaky mutants bench results picture docs coinstall lock setup clean
 .DELETE_ON_ERROR:
 
 run: $(STAMPS)/demo
@@ -43,6 +46,9 @@ search: $(STAMPS)/test
 
 flaky: $(STAMPS)/test
 	$(BIN)/python -m tests.flaky --count $(COUNT)
+
+mutants: $(STAMPS)/test
+	$(BIN)/python -m tests.audit.mutate --part $(PART) --out $(OUT)
 
 bench: $(STAMPS)/test
 	@set -e; for file in benchmarks/*.py; do echo "== $$file"; $(BIN)/python $$file; done

@@ -19,6 +19,7 @@ DETERMINISTIC = {
     "models that remember": "gradients that tell of other records",
     "random bits' source": "few bits, or bits used twice",
     "draws at full size": "draws unlike the bits behind them",
+    "records admitted": "records that are left out or too long",
     "runs to the end": "records that stop the run",
     "edges": "noise lost under extreme terms",
     "wires": "another release on another wire",

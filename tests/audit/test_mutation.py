@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -23,10 +22,9 @@ def found(module: str, operator: str, before: str) -> Mutant:
 
 
 def draws() -> float:
-    """In a child: what the module says, imported afresh."""
+    """What the module says."""
     from importlib import import_module
 
-    sys.modules.pop(ROUNDING, None)
     return float(import_module(ROUNDING).most_drawn(4, 1000))
 
 
@@ -36,6 +34,22 @@ def test_a_mutant_is_planted_in_the_child_alone() -> None:
     assert (ended, sound) == ("return", draws())
     changed, ended, _ = child(draws, mutant, 60)
     assert ended == "return" and changed == 8.0 and draws() == sound
+
+
+def test_a_mutant_of_a_module_is_met_where_it_is_imported_again() -> None:
+    mutant = next(one for one in mutants_of(ROUNDING) if (one.function, one.before) == ("<module>", "60"))
+    assert child(draws, mutant, 60)[0] != draws()
+
+
+def test_a_mutant_of_a_method_that_is_a_property_is_planted() -> None:
+    def length() -> float:
+        from crescendo.objectives.layer_clips import LayerClips
+
+        return LayerClips(((1, 3.0), (1, 4.0))).length
+
+    module = "crescendo.objectives.layer_clips"
+    mutant = next(one for one in mutants_of(module) if one.function == "LayerClips.clips" or "hypot" in one.before)
+    assert child(length, None, 60)[0] >= 5.0 and child(length, mutant, 60)[:2] != child(length, None, 60)[:2]
 
 
 @pytest.mark.slow

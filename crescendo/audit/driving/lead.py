@@ -170,12 +170,21 @@ class _Server:
         return np.asarray(self._rng.normal(size=self._subject.objective.size) * self._spread)
 
     def _offend(self, i: int, faults: Faults) -> None:
-        """A model that is not finite must be refused, and change nothing."""
-        try:
-            self._driver.tell(np.full(self._subject.objective.size, np.nan), self.mirror.below, i)
-        except CrescendoError:
-            return
-        faults.note("messages", f"a broadcast that is not finite was taken in before round {i}")
+        """Broadcasts that must be refused, and one that is old news, which changes nothing."""
+        size, rounds, below = self._subject.objective.size, self._subject.certificate.terms.rounds, self.mirror.below
+        for what, model, received, k in (
+            ("that is not finite", np.full(size, np.nan), below, i),
+            ("of another length", np.zeros(size + 1), below, i),
+            ("beyond the last round", np.zeros(size), below, rounds + 1),
+            ("that has rounds beyond the last", np.zeros(size), rounds + 1, i),
+            ("that has a round which was not sent", np.zeros(size), i + 1, i),
+        ):
+            try:
+                self._driver.tell(model, received, k)
+            except CrescendoError:
+                continue
+            faults.note("messages", f"a broadcast {what} was taken in before round {i}")
+        self._driver.tell_again(self._model(), below)
 
     def _tell(self, below: int, k: int) -> Floats:
         model = self._model()

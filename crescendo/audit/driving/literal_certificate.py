@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -68,36 +68,43 @@ def _due(certificate: Certificate) -> Iterator[tuple[str, float, float, float]]:
     """Name, what the certificate says, and the least and the most that it may say."""
     terms, kind, d = certificate.terms, certificate.mechanism, certificate.objective.size
     found = _looked_at(certificate)
-    m = max(one.drawn for one in found.clients)
-    bound, low, high = (
-        certificate.model_bound,
-        _two_digits(found.most / (1 + _NEAR)),
-        _two_digits(found.most * (1 + _NEAR)),
-    )
-    yield "model bound", bound, 0.0 if kind == "local" else low, high
-    if kind == "local":
-        yield "model bound", bound, _two_digits(found.least / (1 + _NEAR)), math.inf
+    widest = _two_digits(found.most * (1 + _NEAR))
+    wide = kind != "local" or _fits(replace(certificate, model_bound=widest), found)
+    least = found.most if wide else found.least  # all that a run reaches, unless rounding allows for less
+    yield "model bound", certificate.model_bound, _two_digits(least / (1 + _NEAR)), widest
     clip = certificate.clip
     if certificate.layers is not None:
         length = math.hypot(*(one for _, one in certificate.layers.layers))
         yield "clip", clip, length, length
-    slack, unit = _rounding(certificate, found, m, d)
+    slack, unit = _rounding(certificate, found)
     yield "unit", certificate.unit or 0.0, unit, unit
     yield "slack", certificate.slack, slack, slack
-    yield "slack, which may be 0.001 at most,", certificate.slack, 0.0, _MOST_SLACK
+    grid = _grid_steps(certificate, found)
+    yield "slack, which may be 0.001 at most,", slack, 0.0, _MOST_SLACK
+    yield "number to be hidden, in steps of the grid,", grid, 0.0, _MOST_GRID
     certain = all(one.drawn >= 2 * n for one, n in zip(found.clients, certificate.records, strict=True))
     rare = 1.001 * terms.rounds * ((0.0 if certain else math.exp(-_RARE)) + d * 2.0**-500)
     yield "chance of failure", certificate.failure, rare, rare
     yield "largest rate", found.rate, 0.0, 1.0
-    yield "number to be hidden, in steps of the grid,", _grid_steps(certificate, found, m), 0.0, _MOST_GRID
+    shrink = found.largest * certificate.objective.traits.l2
+    limit = 2 / _bend(certificate) if kind == "local" else math.inf
     if kind != "batch-clip":
-        yield "largest step times l2", found.largest * certificate.objective.traits.l2, 0.0, 1.0
-    if kind == "local":
-        bend = certificate.objective.traits.margin
-        assert bend is not None and certificate.norm_bound is not None
-        yield "largest step", found.largest, 0.0, 2 / bend(certificate.norm_bound, clip)
+        yield "largest step times l2", shrink, 0.0, 1.0
+        yield "largest step", found.largest, 0.0, limit
     yield "least step", found.lowest, 1e-60, 1e60
-    sigmas = [certificate.sigma(i) for i in range(terms.rounds)]
+    due = {
+        "sampling rate": (found.rate, 1.0),
+        "non-expansive steps": (found.largest, limit),
+        "shrink": (shrink, 1.0),
+        "rounding": (slack, _MOST_SLACK),
+        "grid": (grid, _MOST_GRID),
+        "step sizes": (min(one.least for one in found.clients), 1e-60),
+    }
+    for condition in certificate.conditions:
+        left, right = due.get(condition.name, (condition.left, condition.right))
+        yield f"left side of {condition.name!r}", condition.left, left, left
+        yield f"right side of {condition.name!r}", condition.right, right, right
+    sigmas = _sigmas(certificate)
     yield "least sigma", certificate.sigma.least, min(sigmas), min(sigmas)
     yield "largest sigma", certificate.sigma.most, max(sigmas), min(max(sigmas), 1e6)
     for i in (0, terms.rounds // 2, terms.rounds - 1):
@@ -108,14 +115,14 @@ def _due(certificate: Certificate) -> Iterator[tuple[str, float, float, float]]:
             step = max(map(abs, terms.etas(i, c)), default=0.0) * terms.blocks
             change = (2 * clip if kind == "batch-clip" else step * clip if share else 0.0) * (1 + slack)
             yield f"sensitivity of client {c} in round {i}", certificate.sensitivity(i, c), change, change
-            noise = certificate.sigma(i) * change
+            noise = sigmas[i] * change
             yield f"noise of client {c} in round {i}", certificate.noise_scale(i, c), noise, noise
     yield from _charged(certificate)
 
 
 def _charged(certificate: Certificate) -> Iterator[tuple[str, float, float, float]]:
     """Every round with a share is charged at its rate and sigma, in the plan as by itself, and no other is."""
-    terms = certificate.terms
+    terms, sigmas = certificate.terms, _sigmas(certificate)
     for c, records in enumerate(certificate.records[:4]):
         plan = certificate.plan(c)
         shares = [terms.share(i, c) for i in range(terms.rounds)]
@@ -127,7 +134,7 @@ def _charged(certificate: Certificate) -> Iterator[tuple[str, float, float, floa
                 rate = -(-shares[i] * 2**53 // records) / 2**53
                 yield f"rate {where}", 0.0 if event is None else event.rate, rate, rate
                 if event is not None:
-                    yield f"sigma {where}", event.sigma, certificate.sigma(i), certificate.sigma(i)
+                    yield f"sigma {where}", event.sigma, sigmas[i], sigmas[i]
 
 
 def _looked_at(certificate: Certificate) -> _Rounds:
@@ -135,7 +142,7 @@ def _looked_at(certificate: Certificate) -> _Rounds:
     terms, clip, l2 = certificate.terms, certificate.clip, certificate.objective.traits.l2
     whole, part = certificate.mechanism == "batch-clip", 1 / terms.clients if terms.combine == "mean" else 1.0
     slots, least = [0] * terms.clients, [math.inf] * terms.clients
-    largest, lowest, rate = 0.0, math.inf, 0.0
+    largest, lowest, rate, sigmas = 0.0, math.inf, 0.0, _sigmas(certificate)
     sums = np.zeros(3)  # steps, their squares, the noise's squares: each pulled back by l2 in every round
     top, longest = np.zeros(3), 0.0
     for i in range(terms.rounds):
@@ -156,7 +163,7 @@ def _looked_at(certificate: Certificate) -> _Rounds:
             if terms.blocks == 1 and l2 > 0:
                 decay = min(1.0, min(float(steps[c].min()) for c in active) * l2)
                 kept = 1 - min(1.0, part * sum(1 - (1 - decay) ** len(steps[c]) for c in active))
-        noise = len(active) * (1.001 * certificate.sigma(i) * changed) ** 2
+        noise = len(active) * (1.001 * sigmas[i] * changed) ** 2
         sums = np.array([kept, kept**2, kept**2]) * sums + np.array([h * count, h**2 * count, noise])
         top, longest = np.maximum(top, sums), max(longest, h)
     numbers = -(-certificate.objective.size // terms.blocks)
@@ -184,18 +191,23 @@ def _most_drawn(slots: int, records: int) -> float:
     return min(2.0 * records, math.ceil(mean + beyond))
 
 
-def _rounding(certificate: Certificate, found: _Rounds, m: float, d: int) -> tuple[float, float]:
+def _bend(certificate: Certificate) -> float:
+    """How smooth a clipped loss is."""
+    bend = certificate.objective.traits.margin
+    assert bend is not None and certificate.norm_bound is not None
+    return bend(certificate.norm_bound, certificate.clip)
+
+
+def _rounding(certificate: Certificate, found: _Rounds) -> tuple[float, float]:
     """The share that rounding adds to what one record changes, and the unit of gradients, 0 for none."""
-    clip = certificate.clip
+    clip, d, m = certificate.clip, certificate.objective.size, max(one.drawn for one in found.clients)
     if certificate.mechanism == "minibatch":
         bits = min(40, 51 - math.ceil(math.log2(max(m, 1.0))))
         unit = 2.0 ** (math.floor(math.log2(clip)) - bits)
         return math.sqrt(d) / 2 * unit / clip + (d + 8 + 4 * m + 16) * _U, unit
     if certificate.mechanism == "batch-clip":
         return (d + 24) * _U, 0.0
-    bend, worst = certificate.objective.traits.margin, 0.0
-    assert bend is not None and certificate.norm_bound is not None
-    steepness = min(2.0, found.largest * bend(certificate.norm_bound, clip))
+    steepness, worst = min(2.0, found.largest * _bend(certificate)), 0.0
     for one in found.clients:
         b = _in_steps(certificate, one)
         margins = (steepness * (d + 3) + 2) * (one.drawn * b + one.drawn * (one.drawn + 1) / 2) + 16 * one.drawn
@@ -209,14 +221,31 @@ def _in_steps(certificate: Certificate, one: _Client) -> float:
     return (1 + 1e-9) * certificate.model_bound / (one.least * certificate.clip)
 
 
-def _grid_steps(certificate: Certificate, found: _Rounds, m: float) -> float:
+def _grid_steps(certificate: Certificate, found: _Rounds) -> float:
     """The largest number to be hidden, in steps of the finest grid."""
     if certificate.mechanism == "batch-clip":
         hidden = 0.51
     else:
         moved = max(_in_steps(certificate, one) for one in found.clients) if certificate.mechanism == "local" else 0.0
-        hidden = 1.01 * m + moved
-    return hidden * 2.0**21 / min(certificate.sigma(i) for i in range(certificate.terms.rounds))
+        hidden = 1.01 * max(one.drawn for one in found.clients) + moved
+    return hidden * 2.0**21 / min(_sigmas(certificate))
+
+
+def _fits(certificate: Certificate, found: _Rounds) -> bool:
+    """Whether rounding allows for start models of this length."""
+    return _rounding(certificate, found)[0] <= _MOST_SLACK and _grid_steps(certificate, found) <= _MOST_GRID
+
+
+def least_sigma(certificate: Certificate) -> float:
+    """The least noise of which a grid is fine enough for what is hidden, of a mechanism that hides no part of the model."""
+    return _grid_steps(certificate, _looked_at(certificate)) * min(_sigmas(certificate)) / _MOST_GRID
+
+
+def _sigmas(certificate: Certificate) -> list[float]:
+    """Of every round; the last that is listed goes on."""
+    listed = [sigma for rounds, sigma in certificate.sigma.steps for _ in range(min(rounds, certificate.terms.rounds))]
+    rounds = certificate.terms.rounds
+    return listed[:rounds] + listed[-1:] * (rounds - len(listed))
 
 
 def _two_digits(length: float) -> float:

@@ -228,6 +228,10 @@ class Driver:
         self._epoch += 1
         self.worker.receive(Broadcast(model, k, Settled(below), self._epoch))
 
+    def tell_again(self, model: Floats, below: int) -> None:
+        """A broadcast from before all others."""
+        self.worker.receive(Broadcast(model, 0, Settled(below), 0))
+
     def run(self, i: int, disturb: Floats | None = None) -> Floats:
         """Run round i to its end and return what was sent, decoded; ``disturb`` is broadcast in the middle of it."""
         work = self.worker.next()

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import fields, is_dataclass, replace
-from typing import Any, Literal
+from dataclasses import dataclass, fields, is_dataclass, replace
+from typing import Annotated, Any, Literal
 
 import numpy as np
 
@@ -24,8 +24,9 @@ from crescendo.errors import CrescendoError
 from crescendo.privacy.mechanisms.certificate import Certificate
 from crescendo.privacy.mechanisms.mechanism_kinds import certify
 from crescendo.privacy.mechanisms.sigmas import Sigmas
+from crescendo.schedules.parameters import POSITIVE, FloatArray
 from crescendo.schedules.sizes import ConstantSizes, PowerSizes
-from crescendo.schedules.steps import ConstantSteps, DiminishingSteps
+from crescendo.schedules.steps import ConstantSteps, DiminishingSteps, PerKey, Steps
 
 _Change = Callable[[float], "Subject | None"]
 
@@ -39,6 +40,8 @@ _OTHERS: dict[str, dict[str, Any]] = {
     "rounds that grow": {"growing": True},
     "steps that diminish": {"diminishing": "round"},
     "steps that diminish within a round": {"diminishing": "slot"},
+    "steps that rise": {"rising": "round"},
+    "steps that rise within a round": {"rising": "slot"},
     "noise that differs by round": {"sigmas": True},
     "three unequal clients": {"clients": 3},
     "shares by coin": {"coin": True},
@@ -51,6 +54,17 @@ _OTHERS: dict[str, dict[str, Any]] = {
 # cells of the lower half of the uniforms, of 2^52: a number next to 0 and numbers up to 5.6 sigma; beyond 6, and without an end
 _NEAR_CELLS = (2**52 - 1, 2**51, 2**40, 2**33, 2**27)
 _FAR_CELLS = (0, 1, 3, 100)
+
+
+@dataclass(frozen=True)
+class _Rising(Steps):
+    """Steps that rise to twice the first, as a rule from outside the package may have them."""
+
+    eta: Annotated[float, POSITIVE, "the first step"]
+    per: PerKey = "round"
+
+    def _eta(self, t: FloatArray) -> FloatArray:
+        return np.asarray(self.eta * (1 + t / (1 + t)))
 
 
 def probe_edges(subject: Subject, rng: np.random.Generator, tries: int, faults: Faults) -> None:
@@ -187,6 +201,7 @@ def _changed(
     sigmas: bool = False,
     growing: bool = False,
     diminishing: Literal["round", "slot"] | None = None,
+    rising: Literal["round", "slot"] | None = None,
     clients: int | None = None,
     coin: bool = False,
     whole: bool = False,
@@ -209,9 +224,12 @@ def _changed(
             objective = replace(objective, l2=l2)
         terms, records, me = replace(old.terms, rounds=min(old.terms.rounds, _FEW)), old.records, subject.me
         first = float(old.terms.steps.at(0))
-        if eta is not None or diminishing is not None:
-            steps = ConstantSteps(eta) if eta is not None else DiminishingSteps(first, 0.3, per=diminishing or "round")
-            terms = replace(terms, steps=steps)
+        if diminishing is not None:
+            terms = replace(terms, steps=DiminishingSteps(first, 0.3, per=diminishing))
+        if rising is not None:
+            terms = replace(terms, steps=_Rising(first / 2, rising))
+        if eta is not None:
+            terms = replace(terms, steps=ConstantSteps(eta))
         if clients is not None:
             terms, records, me = _among(terms, clients), _declared(records, me, clients), clients - 1
         if growing:

@@ -17,6 +17,7 @@ from crescendo.audit.driving.subject import Draw, Driver, Script, Subject
 from crescendo.core.arrays import Array, Floats
 from crescendo.core.client import Client, Work
 from crescendo.data.records import Records
+from crescendo.errors import CrescendoError
 
 KIND = "rounds gone on with"
 _RECORDS = 40
@@ -70,6 +71,7 @@ def resumed_test(subject: Subject, rng: np.random.Generator, tries: int, faults:
     subject = replace(subject, wire="float64")  # without noise the wire's rounding would show
     quiet = subject.without_noise()
     with faults.noting("a kill in the middle of a round"):
+        _others(quiet, rng, faults)
         for k in range(max(1, tries)):
             kill = _Kill.random(subject, rng)
             whole, others = _released(quiet, kill, rng)
@@ -81,6 +83,35 @@ def resumed_test(subject: Subject, rng: np.random.Generator, tries: int, faults:
             both = [whole, *others]
             if any(np.mean(a == b) > 0.5 for n, a in enumerate(both) for b in both[:n]):
                 faults.note(KIND, "two processes that went on with a round have the same noise: it was stored")
+
+
+def _others(subject: Subject, rng: np.random.Generator, faults: Faults) -> None:
+    """A stored round that names records which are not there, or that another kind of round wrote, must be refused."""
+    kill = _Kill.random(subject, rng)
+    first = kill.driver(subject, rng, kill.draw)
+    if first.worker.export() is not None:
+        faults.note(KIND, "a round is stored before it has begun")
+    first.begin(kill.i, kill.start)
+    first.worker.begin()
+    first.worker.run(kill.at)
+    if (stored := _stored(first)) is None:
+        return
+    rows = stored[1]["rows"]
+    wrong: dict[str, dict[str, Array]] = {
+        "records beyond the last": {"rows": rows + _RECORDS},
+        "records before the first": {"rows": rows - _RECORDS - 1},
+        "records that are no whole numbers": {"rows": rows.astype(np.float64)},
+        "slots of another number": {"ends": np.append(stored[1]["ends"], len(rows))} if "ends" in stored[1] else {},
+        "slots that end before they begin": {"ends": stored[1]["ends"][::-1].copy()} if "ends" in stored[1] else {},
+    }
+    for what, parts in wrong.items():
+        if all(np.array_equal(part, stored[1][name]) for name, part in parts.items()):
+            continue
+        try:
+            _gone_on(kill.driver(subject, rng, kill.another), (stored[0], {**stored[1], **parts}))
+        except CrescendoError:
+            continue
+        faults.note(KIND, f"a stored round with {what} was gone on with")
 
 
 def _unlike(kill: _Kill, whole: Floats, others: list[Floats]) -> str:

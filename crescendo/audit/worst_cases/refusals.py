@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from crescendo.audit.driving.lead import Faults
+from crescendo.audit.driving.literal_certificate import least_sigma
 from crescendo.audit.driving.subject import Subject
 from crescendo.errors import CrescendoError
 from crescendo.objectives.layer_clips import LayerClips
@@ -21,6 +22,7 @@ from crescendo.privacy.mechanisms.certificate import Certificate
 from crescendo.privacy.mechanisms.mechanism_kinds import certify
 from crescendo.privacy.mechanisms.sigmas import Sigmas
 from crescendo.schedules.steps import ConstantSteps, DiminishingSteps
+from crescendo.worker import Worker
 
 KIND = "terms to be refused"
 _KINDS = ("minibatch", "local", "batch-clip")
@@ -91,10 +93,8 @@ def _false_steps(old: Certificate, terms: Any) -> Iterator[_Asked]:
         eta = _BEYOND * 2.0 / traits.margin(old.norm_bound, old.clip) / terms.blocks
         yield "steps above 2 / L_eff", {"terms": replace(terms, steps=ConstantSteps(eta))}
     if old.mechanism != "local":  # where noise does not make the numbers longer that it hides
-        for condition in old.conditions:
-            if condition.name == "grid":
-                sigma = old.sigma.least * condition.left / condition.right / _BEYOND
-                yield "numbers of more than 2^50 steps of the grid", {"sigma": sigma, "terms": old.terms}
+        sigma = least_sigma(old) / _BEYOND
+        yield "numbers of more than 2^50 steps of the grid", {"sigma": sigma, "terms": old.terms}
 
 
 def _always(eta: float) -> Any:
@@ -125,6 +125,11 @@ def _false_records(old: Certificate) -> Iterator[_Asked]:
 
 def _false_layers(old: Certificate) -> Iterator[_Asked]:
     size = old.objective.size
+    clips: list[list[list[Any]]] = [[], [[0, 1.0], [size, 1.0]], [[size, -1.0]], [[size, math.inf]], [[size, math.nan]]]
+    if size > 1:
+        clips += [[[size - 1, old.clip], [1, old.clip * 0.9e-6]]]
+    if old.mechanism == "minibatch" and old.objective.traits.layered:
+        yield from ((f"clips by layer {clip}", {"clip": clip}) for clip in clips)
     yield "layers of more numbers than the model has", {"clip": LayerClips(((size, old.clip), (1, old.clip)))}
     if old.layers is None and not (old.mechanism == "minibatch" and old.objective.traits.layered):
         yield "clips by layer, which this mechanism or model has not", {"clip": LayerClips(((size, old.clip),))}
@@ -144,6 +149,13 @@ def _others_terms(subject: Subject, faults: Faults) -> None:
         except CrescendoError:
             continue
         faults.note(KIND, f"a client ran {what}")
+    terms, none = others["other terms than were certified"][0], subject.plain_records(np.random.default_rng(2), 1)
+    try:
+        model = np.zeros(old.objective.size)
+        Worker(terms, me, model, old.objective, none, np.arange(1), 0, subject.wire, made)
+        faults.note(KIND, "a worker was made that runs other terms than were certified")
+    except CrescendoError:
+        pass
     far = np.zeros(old.objective.size)
     far[0] = _BEYOND * old.model_bound
     if not np.isfinite(far[0] ** 2) or far[0] == 0:

@@ -22,15 +22,24 @@ def _terms(slots: int = 4, clients: int = 1, step: Any = None, **options: Any) -
 
 
 def _logistic(
-    mechanism: str, features: int = 6, l2: float = 0.1, clients: int = 1, sigma: Any = 1.0, **terms: Any
+    mechanism: str,
+    features: int = 6,
+    l2: float = 0.1,
+    clients: int = 1,
+    sigma: Any = 1.0,
+    number: int = 20,
+    bound: float | None = 3.0,
+    **terms: Any,
 ) -> Run:
     from crescendo.objectives.logistic.objective import Logistic
 
-    objective, records = Logistic(features, l2=l2), (20,) * clients
-    made = certify(
-        mechanism, _terms(clients=clients, **terms), objective, clip=0.5, sigma=sigma, records=records, norm_bound=3.0
+    objective, made = Logistic(features, l2=l2), _terms(clients=clients, **terms)
+    records = (number,) * clients
+    return (
+        certify(mechanism, made, objective, clip=0.5, sigma=sigma, records=records, norm_bound=bound),
+        objective,
+        features,
     )
-    return made, objective, features
 
 
 def _falling() -> Any:
@@ -56,6 +65,8 @@ RUNS: dict[str, Callable[[], Run]] = {
         "minibatch", 12, clients=3, blocks=2, combine="mean", sigma=((6, 2.0), (6, 1.0))
     ),
     "local, masks, falling steps": lambda: _logistic("local", 12, l2=0.0, blocks=3, step=_falling()),
+    "minibatch, many records of any length": lambda: _logistic("minibatch", 9, slots=20, number=4000, bound=None),
+    "local, many records": lambda: _logistic("local", 9, slots=20, number=4000),
     "own model, clips by layer": lambda: _own("minibatch", [[2, 0.3], [4, 0.4]]),
     "own model, batch-clip": lambda: _own("batch-clip", 0.5),
 }

@@ -188,9 +188,13 @@ def _for_people(node: ast.AST) -> bool:
         return _last(node.func) in ("TypeVar", "Requirement", "cast", "wraps", *_TIMING)
     if isinstance(node, ast.Assign | ast.AugAssign):
         targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-        return all(isinstance(one, ast.Name) and (one.id in _WORDS or one.id[0].isupper()) for one in targets)
+        return all(isinstance(one, ast.Name) and (one.id in _WORDS or _is_a_type(one.id)) for one in targets)
     test = node.test if isinstance(node, ast.If) else None
     return isinstance(test, ast.Name) and test.id == "TYPE_CHECKING"
+
+
+def _is_a_type(name: str) -> bool:
+    return name.lstrip("_")[0].isupper() and not name.isupper()
 
 
 def _last(function: ast.Name | ast.Attribute) -> str:
