@@ -160,9 +160,9 @@ def _others_terms(subject: Subject, faults: Faults) -> None:
     far[0] = _BEYOND * old.model_bound
     if not np.isfinite(far[0] ** 2) or far[0] == 0:
         return
-    stepper = made.stepper(old.objective, subject.plain_records(np.random.Generator(np.random.Philox(1)), 1))
-    stepper.load(far)
     try:
+        stepper = made.stepper(old.objective, none)
+        stepper.load(far)
         made.release(subject.rounds()[0], far, stepper)
     except CrescendoError:
         return

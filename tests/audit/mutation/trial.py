@@ -32,7 +32,7 @@ from tests.audit.mutation.targets import BY_MODULE
 
 SHORT, DEFAULT = ((4, 8), (12, 100)), (400, 200)  # runs and tries; the last are those of `crescendo audit`
 # processor seconds for one audit, all audits of a mutant, and its quick or slow tests; what takes longer hangs
-_AUDIT_SECONDS, _ALL_AUDITS, _TEST_SECONDS = 30, 120, 90
+_AUDIT_SECONDS, _ALL_AUDITS, _TEST_SECONDS = 12, 90, 60
 _TIMES_UP = (signal.SIGPROF, signal.SIGXCPU, signal.SIGKILL)
 _WALL = 20  # times as much of the clock, for one that waits and computes nothing
 _MOST_RUNS = {SHORT[0]: 2, SHORT[1]: 5, DEFAULT: 1}  # that are audited at these settings
@@ -284,7 +284,8 @@ def audits(mutant: Mutant, names: Sequence[str], cache: Path | None) -> tuple[di
 
 def _first_finding(asked: Sequence[tuple[str, int, int]]) -> dict[str, Any] | None:
     for name, runs, tries in asked:
-        signal.setitimer(signal.ITIMER_PROF, _AUDIT_SECONDS)  # one that takes longer dies of it
+        # one that takes longer dies of it
+        signal.setitimer(signal.ITIMER_PROF, _AUDIT_SECONDS * (3 if (runs, tries) == DEFAULT else 1))
         try:
             from tests.audit.mutation.audited_runs import audited
 
