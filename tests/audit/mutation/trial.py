@@ -2,7 +2,7 @@
 
 A mutant of a function is planted by exchanging the code of the function, wherever it was imported to. Where a mutant is in the
 body of a module or a class, or in a compiled loop, the process forgets the package and imports it again, and so meets the
-mutant; what is compiled of it has a cache of its own.
+mutant. Loops are interpreted for the audits; for the tests they are compiled, with a cache of their own.
 """
 
 from __future__ import annotations
@@ -134,10 +134,15 @@ def _plant(mutant: Mutant, code: CodeType, cache: Path | None) -> None:
     if function is not None and changed is not None and changed.co_freevars == function.__code__.co_freevars:
         function.__code__ = changed
         return
-    if cache is not None:
+    if mutant.module == _COMPILED:
         import numba
 
-        numba.config.CACHE_DIR = os.fspath(cache)
+        if (
+            cache is None
+        ):  # an audit calls the loops on a few records: to interpret them costs less than to compile them
+            numba.config.DISABLE_JIT = True
+        else:
+            numba.config.CACHE_DIR = os.fspath(cache)
     for name in [*sys.modules]:
         if name.partition(".")[0] in ("crescendo", "tests", "experiments") and not name.startswith(
             "tests.audit.mutation"
@@ -272,11 +277,11 @@ def runs_for(mutant: Mutant, lines: Mapping[str, Mapping[str, Sequence[int]]]) -
     return found
 
 
-def audits(mutant: Mutant, names: Sequence[str], cache: Path | None) -> tuple[dict[str, Any] | None, float]:
+def audits(mutant: Mutant, names: Sequence[str]) -> tuple[dict[str, Any] | None, float]:
     """What the first audit that fails says, short audits first; None if all pass."""
     settings = (*SHORT, DEFAULT) if BY_MODULE[mutant.module].chance else SHORT
     asked = [(name, *given) for given in settings for name in names[: _MOST_RUNS.get(given)]]
-    found, ended, used = child(lambda: _first_finding(asked), mutant, _ALL_AUDITS, cache)
+    found, ended, used = child(lambda: _first_finding(asked), mutant, _ALL_AUDITS)
     if ended != "return":
         return {"run": names[0], "runs": 0, "by": [ended], "says": found}, used
     return found, used
@@ -363,7 +368,7 @@ def tried(mutant: Mutant, names: Sequence[str], files: Sequence[str]) -> dict[st
     """The whole trial, as a line of a file."""
     began = time.time()
     with own_cache(mutant) as cache:
-        audit, audit_seconds = audits(mutant, names, cache)
+        audit, audit_seconds = audits(mutant, names)
         test, test_seconds = (None, 0.0) if audit is not None else tests(mutant, files, cache)
     return {
         "key": mutant.key,
