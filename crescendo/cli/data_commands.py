@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from crescendo.cli.common import AsJson, one_sentence, print_json
-from crescendo.cli.drafting_flags import Delta, PolicyFile, Ranges, Records, StateFolder, Values
+from crescendo.cli.drafting_flags import Delta, Kinds, PolicyFile, Ranges, Records, StateFolder, Values
 
 data = typer.Typer(
     name="data",
@@ -93,6 +93,7 @@ def _schema(
     categories: Annotated[
         list[str] | None, typer.Option(metavar="COLUMN", help="A column, or a pattern, that has categories.")
     ] = None,
+    kinds: Kinds = None,
     drop: Annotated[list[str] | None, typer.Option(metavar="COLUMN", help="Leave a column out.")] = None,
     records: Records = None,
     public: Annotated[
@@ -111,9 +112,8 @@ def _schema(
     with one_sentence():
         from crescendo.cli.drafting_flags import DraftFlags
 
-        flags = DraftFlags(
-            label, delta, policy, state, ranges or [], values or [], numbers or [], categories or [], drop or [], records,
-        )  # fmt: skip
+        about = (ranges or [], values or [], numbers or [], categories or [], drop or [])
+        flags = DraftFlags(label, delta, policy, state, *about, records, kinds or [])
         from crescendo.errors import ConfigError
 
         if epsilon is not None and public:

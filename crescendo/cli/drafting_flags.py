@@ -30,6 +30,14 @@ Values = Annotated[
         help="State which values a column can have, by what is public; may be repeated.",
     ),
 ]
+Kinds = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--kind",
+        metavar="COLUMN=KIND",
+        help="State how a column's numbers are written: money, money:EUR, percent, thousands or unit:kg; may be repeated.",
+    ),
+]
 Records = Annotated[
     int | None,
     typer.Option(metavar="N", help="State about how many records the table has, if that is public."),
@@ -58,6 +66,7 @@ class DraftFlags:
     categories: list[str]
     drop: list[str]
     records: int | None
+    kind: list[str]
 
     def check_public(self) -> None:
         """Refuse flags that mean something for private records alone."""
@@ -69,7 +78,7 @@ class DraftFlags:
 
     def bought(self, file: Path, epsilon: float, out: Path | None) -> ShownDraft:
         """The draft, paid for; refused before that if its file could not be written."""
-        from crescendo.data.tables.stated_columns import stated_columns
+        from crescendo.data.tables.stated_columns import stated_columns, stated_kinds
         from crescendo.drafter.charged_draft import table_file
         from crescendo.drafter.draft_request import DraftRequest
         from crescendo.drafter.payment import Payment
@@ -77,15 +86,17 @@ class DraftFlags:
         payment = Payment.of(epsilon, self.delta, self.policy, self.state)
         if out is not None and out.exists():
             raise ConfigError(f"{out} exists already; name another file with --out, or remove it")
+        header = table_file(file).names()
         request = DraftRequest(
             payment.epsilon,
             payment.delta,
             self.label,
-            stated_columns(table_file(file).names(), self.range, self.values),
+            stated_columns(header, self.range, self.values),
             tuple(self.numbers),
             tuple(self.categories),
             tuple(self.drop),
             self.records,
+            stated_kinds(header, self.kind),
         )
         return ShownDraft(payment.buy(file, request), out)
 

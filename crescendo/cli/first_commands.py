@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from crescendo.cli.common import AsJson, one_sentence, print_json
-from crescendo.cli.drafting_flags import Delta, PolicyFile, Ranges, Records, StateFolder, Values
+from crescendo.cli.drafting_flags import Delta, Kinds, PolicyFile, Ranges, Records, StateFolder, Values
 from crescendo.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ def _new(
     ] = None,
     ranges: Ranges = None,
     values: Values = None,
+    kinds: Kinds = None,
     records: Records = None,
     schema: Annotated[
         Path | None,
@@ -52,9 +53,9 @@ def _new(
     with one_sentence():
         if torch and table is not None:
             raise ConfigError("--torch and --csv are two kinds of projects; choose one of them")
-        if table is None and any(one is not None for one in (label, ranges, values, records, schema, epsilon)):
+        if table is None and any(one is not None for one in (label, ranges, values, kinds, records, schema, epsilon)):
             raise ConfigError(
-                "--label, --range, --values, --records, --schema and --epsilon are about the table that --csv names; "
+                "--label, --range, --values, --kind, --records, --schema and --epsilon are about the table that --csv names; "
                 "give --csv, too"
             )
         if epsilon is None and any(one is not None for one in (delta, policy, state)):
@@ -66,9 +67,9 @@ def _new(
             payment = None if epsilon is None else _payment(epsilon, delta, policy, state)
 
             def stating(header: list[str], label: str) -> Stated:
-                if (ranges or values or records or schema or epsilon) is None and not as_json and _asks():
+                if (ranges or values or kinds or records or schema or epsilon) is None and not as_json and _asks():
                     return _asked(header, label)
-                return Stated.of(header, ranges or (), values or (), records, schema)
+                return Stated.of(header, ranges or (), values or (), records, schema, kinds or ())
 
             made = table_project(name, table, label, stating, payment)
         else:
@@ -123,10 +124,28 @@ def _drafted(looked_at: Sequence[str]) -> str:
     )
 
 
-@commands.command("doctor", epilog="Example: crescendo doctor")
-def _doctor(as_json: AsJson = False) -> None:
-    """Look at this machine: Python, packages, folders, disk, limits, port, clock. Exit code 1 if something is bad."""
+@commands.command(
+    "doctor", epilog="Example: crescendo doctor\n\nFor a table: crescendo doctor patients.csv --label died"
+)
+def _doctor(
+    table: Annotated[
+        Path | None, typer.Argument(metavar="[FILE]", help="A table to look at in place of this machine.")
+    ] = None,
+    label: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="The table's label column; by default the last.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Look at this machine: Python, packages, folders, disk, limits, port, clock. Exit code 1 if something is bad.
+
+    With FILE, look at a table: what each column becomes, and what would spoil a model in silence, with the word for its schema.
+    """
     with one_sentence():
+        if table is not None:
+            _doctor_of_a_table(table, label, as_json)
+            return
+        if label is not None:
+            raise ConfigError("--label is about the columns of a table; name its file, as in crescendo doctor mine.csv")
         from crescendo.cli.checkup import checkup
 
         found = list(checkup())
@@ -140,3 +159,27 @@ def _doctor(as_json: AsJson = False) -> None:
             typer.echo(f"{len(bad)} of {len(found)} checks are bad" if bad else "nothing stands in the way")
         if bad:
             raise typer.Exit(1)
+
+
+def _doctor_of_a_table(path: Path, label: str | None, as_json: bool) -> None:
+    from crescendo.data.tables.doctor.checked_table import CheckedTable
+
+    found = CheckedTable.of(path, label)
+    if as_json:
+        print_json({"table": found.source, "notes": found.notes, "checks": [line.to_json() for line in found.lines]})
+        return
+    wide = min(24, max(len(line.name) for line in found.lines))
+    for line in found.lines:
+        typer.echo(_printable(f"{MARKS['ok' if line.well else 'note']}  {line.name:<{wide}}  {line.says}"))
+    if found.notes:
+        typer.echo(
+            f"{found.notes} to note. `crescendo data schema` writes a schema with a line for each column, where these words go. "
+            "Every record was looked at: into the schema of a private run goes only what you know without that."
+        )
+    else:
+        typer.echo("Nothing stands out.")
+
+
+def _printable(text: str) -> str:
+    """What may go to a terminal: a table's cells must not steer it."""
+    return "".join(letter if letter.isprintable() else " " for letter in text)

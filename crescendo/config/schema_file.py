@@ -13,7 +13,7 @@ from crescendo.config.short_toml import toml_text
 from crescendo.data.formats.readers import RecordFile
 from crescendo.data.labels import Classes
 from crescendo.data.records import Label
-from crescendo.data.tables.drafting import Draft, TableKeys
+from crescendo.data.tables.drafting import Draft, TableKeys, with_codes_missing
 from crescendo.data.tables.feature_schema import CategoryColumn, NumberColumn, Schema
 from crescendo.data.tables.table_records import looked_at
 from crescendo.errors import ConfigError, DataError
@@ -41,10 +41,13 @@ _NUMBERS = """\
 # Numbers. From low to high becomes -1 to 1, and what lies outside counts as the nearer end.
 # missing: what an empty cell becomes, or one that is no number; without it, such a record is left out.
 # indicator = true: one more feature, which is 1 where the cell was missing.
+# kind = "money", "percent" or "thousands", unit = "kg", decimal = ",": how the numbers are written.
+# missing = [-999] and fill = 55: numbers that say that a cell is missing, and what it then becomes.
 """
 _CATEGORIES = """\
 # Categories. Each of values is a feature, which is 1 where the cell says it; any other cell gives 0 for all of them.
 # other = true: one more feature for what is not listed. indicator = true: one more for a missing cell.
+# as = "category" behind low and high: each whole number from low to high is one. "drop" in place of a line: never read.
 """
 
 
@@ -61,6 +64,9 @@ def schema_text(schema: Schema, draft: Draft | None = None, source: str = "") ->
     if draft is not None and draft.left_out:
         left_out = "\n".join(f"#   {_shown(name)}: {why}" for name, why in draft.left_out.items())
         parts.append(f"# Left out; a column that is not named above is never read.\n{left_out}")
+    if draft is not None and draft.findings:
+        found = "\n".join(f"#   {line}" for one in draft.findings for line in textwrap.wrap(one.in_schema, 110))
+        parts.append(f"# Found by a look at the cells; the word at the end goes into the column's line.\n{found}")
     bound = schema.norm_bound()
     parts.append(
         f"# {schema.width} features. No record (x, 1) is longer than {bound:.6g}: "
@@ -93,8 +99,9 @@ def rounded_up(bound: float) -> float:
 def in_round_numbers(draft: Draft) -> Draft:
     """The draft with ranges that a person would write: two digits of their width, rounded outwards.
 
-    >>> in_round_numbers(Draft(Schema((NumberColumn("age", 17.3, 88.9, 54.21),)))).schema.columns
-    (NumberColumn(name='age', low=17.0, high=89.0, missing=54.0, indicator=False, looked_at=False),)
+    >>> (age,) = in_round_numbers(Draft(Schema((NumberColumn("age", 17.3, 88.9, 54.21),)))).schema.columns
+    >>> age.plain()
+    {'low': 17.0, 'high': 89.0, 'missing': 54.0}
     """
     columns = tuple(_rounded(one) if isinstance(one, NumberColumn) else one for one in draft.schema.columns)
     return replace(draft, schema=Schema.of(replace(draft.schema, columns=columns).plain()))
@@ -135,10 +142,10 @@ class DraftedSchema:
         table = file.table()
         if label is not None and label not in table.columns:
             raise DataError(f"--label names '{label}', and the columns of {path} are {', '.join(table.columns)}")
-        raw, draft = looked_at(table, TableKeys(), label, None)
+        raw, draft, kept = looked_at(table, TableKeys(), label, None)
         few = 2 <= len(set(raw.y.tolist())) <= _FEW
         classes = tuple(Classes.of(raw.y, str(path), None)) if few else None
-        draft = in_round_numbers(draft)
+        draft = in_round_numbers(with_codes_missing(draft, kept))
         return cls(path, replace(draft, schema=draft.schema.marked(not public)), classes)
 
     @property
@@ -154,6 +161,7 @@ class DraftedSchema:
         columns = len(self.schema.columns)
         yield f"wrote {out}: {self.schema.width} features from {columns} column{'s' if columns > 1 else ''}"
         yield self.draft.says(self.source.name)
+        yield from (one.in_schema for one in self.draft.findings)
         if self.schema.looked_at:
             yield f"mind: {LEAKS}"
             yield f"mind: {MARKS[:1].lower()}{MARKS[1:-1]}"
@@ -174,6 +182,7 @@ class DraftedSchema:
             "schema": self.schema.plain(),
             "features": list(self.schema.features),
             "left_out": self.draft.left_out,
+            "findings": [one.to_json() for one in self.draft.findings],
             "classes": None if self.classes is None else list(self.classes),
             "norm_bound": self.schema.norm_bound(),
             "mind": LEAKS if self.schema.looked_at else "",

@@ -15,6 +15,7 @@ from crescendo.data.records import Column, Label
 from crescendo.errors import ConfigError, DataError
 
 MOST = 1000
+_AMOUNTS = 100  # more different numbers than that are amounts
 _MOSTLY = 0.9  # of different labels, from which on they are measurements with a few texts among them
 SHOWN = 6  # classes of a mapping that is put in words
 
@@ -61,6 +62,19 @@ def as_numbers(labels: Column) -> Floats:
         meant = (_meant(label) for label in labels.tolist())
         numbers = np.array([math.nan if isinstance(one, str) else one for one in meant], dtype=np.float64)
     return np.where(np.isfinite(numbers), numbers, math.nan)
+
+
+def to_be_predicted(cells: Column) -> bool:
+    """Whether labels are numbers that no objective for classes takes: more than two with fractions, or very many.
+
+    >>> to_be_predicted(np.array([0.5, 1.5, 2.5])), to_be_predicted(np.array([0, 1, 2])), to_be_predicted(np.array(["a", "b"]))
+    (True, False, False)
+    """
+    values = as_numbers(cells)
+    if np.isnan(values).any():
+        return False
+    known = np.unique(values)
+    return len(known) > _AMOUNTS or (len(known) > 2 and bool((known != np.rint(known)).any()))
 
 
 def one_by_one(labels: Any) -> Column:

@@ -17,6 +17,7 @@ from crescendo.data.records import Label
 from crescendo.data.tables.drafting import INDEX
 from crescendo.data.tables.feature_schema import MOST_COLUMNS, CategoryColumn, NumberColumn, Schema, is_text
 from crescendo.data.tables.stated_columns import PublicRange, Statement, check_records, column_of, labels_of
+from crescendo.data.tables.written_numbers import PLAIN, Written
 from crescendo.errors import ConfigError
 
 Kind: TypeAlias = Literal["number", "category", "unknown"]
@@ -29,7 +30,8 @@ class DraftRequest:
     """The budget of a draft, and everything known without looking.
 
     ``columns`` states whole columns, the label among them. ``numbers`` and ``categories`` say of which kind a column is, and
-    may be patterns such as ``lab_*``. ``records`` is the public number of records.
+    may be patterns such as ``lab_*``; ``kinds`` say that numbers are written as money, say. ``records`` is the public number of
+    records.
     """
 
     epsilon: float
@@ -40,6 +42,7 @@ class DraftRequest:
     categories: tuple[str, ...] = ()
     drop: tuple[str, ...] = ()
     records: int | None = None
+    kinds: Mapping[str, Written] = field(default_factory=dict)  # how the numbers of a column are written
 
     def __post_init__(self) -> None:
         if not 0 < self.epsilon < math.inf:
@@ -61,7 +64,7 @@ class DraftRequest:
                 continue
             reason = self._left_out(column, column in dates)
             if column in self.columns and column not in self.drop:
-                found.stated.append(column_of(column, self.columns[column]))
+                found.stated.append(column_of(column, self.columns[column], self.kinds.get(column, PLAIN)))
             elif reason is not None:
                 found.left_out[column] = reason
             else:
@@ -77,14 +80,17 @@ class DraftRequest:
     def digest(self, header: Sequence[str], name: str) -> str:
         """The SHA-256 of the request and of the public side of the file; the same request has the same."""
         label = self._label(header)
-        body = {"version": _VERSION, "header": list(header), "file": name, **asdict(self), "label": label}
+        asked = asdict(self)
+        if not self.kinds:  # as before there were any: the same request is bought once
+            del asked["kinds"]
+        body = {"version": _VERSION, "header": list(header), "file": name, **asked, "label": label}
         return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
 
     def _label(self, header: Sequence[str]) -> str:
         return header[-1] if self.label is None else self.label
 
     def _check_columns(self, header: Sequence[str], name: str, label: str) -> None:
-        named = {"--label": (label,), "--range or --values": self.columns, "--drop": self.drop}
+        named = {"--label": (label,), "--range or --values": self.columns, "--drop": self.drop, "--kind": self.kinds}
         for flag, columns in named.items():
             absent = [column for column in columns if column not in header]
             if absent:
@@ -108,7 +114,11 @@ class DraftRequest:
     def _kind(self, column: str) -> Kind:
         if any(fnmatch.fnmatchcase(column, pattern) for pattern in self.categories):
             return "category"
-        return "number" if any(fnmatch.fnmatchcase(column, pattern) for pattern in self.numbers) else "unknown"
+        return (
+            "number"
+            if column in self.kinds or any(fnmatch.fnmatchcase(column, pattern) for pattern in self.numbers)
+            else "unknown"
+        )
 
 
 @dataclass

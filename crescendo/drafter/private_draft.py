@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 import numpy as np
@@ -21,6 +21,7 @@ from crescendo.data.tables.cells import Table, numbers
 from crescendo.data.tables.drafting import MOST_VALUES
 from crescendo.data.tables.feature_schema import MOST_FEATURES, CategoryColumn, NumberColumn, Schema
 from crescendo.data.tables.stated_columns import PublicRange
+from crescendo.data.tables.written_numbers import PLAIN
 from crescendo.drafter import cell_places as cells_at
 from crescendo.drafter.draft_certificate import DraftCertificate
 from crescendo.drafter.draft_request import DraftRequest, Kind, Questions
@@ -106,7 +107,16 @@ class _Drafting:
         self.left_out = dict(self.questions.left_out)
         found = list(self.questions.stated)
         for name, kind in self.questions.asked.items():
-            column = self.column(name, self.table.columns[name], kind)
+            written = self.request.kinds.get(name, PLAIN)
+            plain = written == PLAIN
+            cells = (
+                self.table.columns[name]
+                if plain
+                else written.numbers(self.table.written(name), self.table.decimal_comma)
+            )
+            column = self.column(name, cells, kind)
+            if isinstance(column, NumberColumn):
+                column = replace(column, written=written)
             if column is not None:
                 found.append(column)
         classes, label_range = self.label(self.table.columns[self.questions.label])

@@ -38,7 +38,9 @@ class BoughtTable:
         _check_policy(payment, project)
         if stated.schema is not None:
             raise ConfigError("--schema says what all columns become, and --epsilon buys that; leave one of them out")
-        request = DraftRequest(payment.epsilon, payment.delta, label, stated.columns, records=stated.records)
+        request = DraftRequest(
+            payment.epsilon, payment.delta, label, stated.columns, records=stated.records, kinds=stated.kinds
+        )
         found = cls(payment.buy(table, request), payment, label)
         found.made.found.draft.usable(table.name)
         if found._labels is None:

@@ -20,7 +20,9 @@ from crescendo.data.tables.stated_columns import (
     column_of,
     labels_of,
     stated_columns,
+    stated_kinds,
 )
+from crescendo.data.tables.written_numbers import PLAIN, Written
 from crescendo.errors import ConfigError
 from crescendo.tables import read_toml
 
@@ -35,6 +37,7 @@ class Stated:
     columns: Mapping[str, Statement] = field(default_factory=dict)
     records: int | None = None
     schema: Schema | None = None
+    kinds: Mapping[str, Written] = field(default_factory=dict)  # how numbers are written
 
     @classmethod
     def of(
@@ -44,12 +47,16 @@ class Stated:
         values: Iterable[str] = (),
         records: int | None = None,
         schema: Path | None = None,
+        kinds: Iterable[str] = (),
     ) -> Self:
         """From options as they were typed; ConfigError for one that says nothing, or is about no column of the header."""
         found = stated_columns(header, ranges, values)
         check_records(records)
+        written = stated_kinds(header, kinds)
         if schema is None:
-            return cls(found, records)
+            return cls(found, records, kinds=written)
+        if written:
+            raise ConfigError("--schema says how numbers are written, too; leave --kind out")
         read = Schema.of(read_toml(schema, "schema file", "--schema names it; `crescendo data schema` drafts one"))
         return cls(found, records, read)
 
@@ -67,7 +74,7 @@ class Stated:
         return cls.of(header, records=int(count) if count else None)._with(found)
 
     def _with(self, columns: Mapping[str, Statement]) -> Self:
-        return type(self)(columns, self.records, self.schema)
+        return type(self)(columns, self.records, self.schema, self.kinds)
 
     def schema_but(self, label: str) -> Schema | None:
         """What the stated columns become, the label apart; None where none is stated. A cell may always be missing."""
@@ -80,7 +87,7 @@ class Stated:
             return self.schema
         if not features:
             return None
-        columns = tuple(column_of(name, said) for name, said in sorted(features.items()))
+        columns = tuple(column_of(name, said, self.kinds.get(name, PLAIN)) for name, said in sorted(features.items()))
         return Schema.of(Schema(columns).plain())
 
     def labels(self, label: str) -> PublicRange | tuple[Label, ...] | None:

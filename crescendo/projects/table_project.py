@@ -12,18 +12,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from crescendo.config.short_toml import toml_text
 from crescendo.data import Dataset
 from crescendo.data.formats.readers import RecordFile
-from crescendo.data.labels import NUMBERS, as_numbers
+from crescendo.data.labels import NUMBERS, to_be_predicted
 from crescendo.data.reading import file_of, load
-from crescendo.data.records import Column
-from crescendo.data.tables.drafting import Draft, TableKeys, drafted
+from crescendo.data.tables.drafting import Draft, TableKeys, with_codes_missing
 from crescendo.data.tables.feature_schema import NumberColumn
 from crescendo.data.tables.stated_columns import PublicRange
-from crescendo.data.tables.table_records import label_of
+from crescendo.data.tables.table_records import label_of, looked_at
 from crescendo.errors import ConfigError
 from crescendo.projects.bought_table import BoughtTable
 from crescendo.projects.dealing import dealing, own_file
@@ -32,7 +29,6 @@ from crescendo.projects.project import Project, check_name, made_project
 from crescendo.projects.stated import Stated
 
 _ROUNDS = 20
-_MOST_CLASSES = 100  # more numbers than that are amounts
 _SHOWN = 40  # columns that a run file says something about
 _SCHEMA = "| `schema.toml` | what each column becomes in the private run |\n"
 
@@ -62,13 +58,14 @@ def table_project(
     named = label_of(found, None, label, None)
     stated = Stated() if state is None else state(list(found.columns), named)
     named = label_of(found, stated.schema, label, None)
-    draft = drafted(found, [named], TableKeys(scale=True))
+    raw, draft, kept = looked_at(found, TableKeys(scale=True), named, None)
     said = stated.labels(named)
-    numbers = _to_be_predicted(found.columns[named]) if said is None else isinstance(said, PublicRange)
+    numbers = to_be_predicted(raw.y) if said is None else isinstance(said, PublicRange)
     keys = TableKeys(drop=tuple(draft.left_out), scale=True)
     data = load(str(path), label=named, classes=NUMBERS if numbers else None, keys=keys)
     bought = None if payment is None else BoughtTable.of(path, named, stated, payment, folder.name)
-    private = PrivateTable.of(stated if bought is None else bought.stated, named, draft, data)
+    coded = with_codes_missing(draft, kept)
+    private = PrivateTable.of(stated if bought is None else bought.stated, named, coded, data)
     private = private if bought is None else bought.within_budget(private)
     private.schema.check_table(found.columns, path.name)
     seen = os.path.relpath(path.resolve(), folder.resolve())
@@ -77,7 +74,7 @@ def table_project(
         joins = {"alice": bought.join(folder, seen)}
     values = {
         **_values(path.name, seen, named, draft, data),
-        **private.values(draft, path.name),
+        **private.values(coded, path.name),
         "dealing": dealing(seen),
         "count_says": "so that three terminals can run it for real: README.md has the commands",
         **({} if bought is None else bought.values(folder)),
@@ -104,6 +101,7 @@ def _unstated(private: PrivateTable, header: list[str]) -> Iterator[str]:
 def _notes(draft: Draft, data: Dataset) -> Iterator[str]:
     """What a person should see before the first run: columns that are not used and why, and cautions about the table."""
     yield from (note for note in data.notes if not note.startswith("columns of "))  # which the run prints
+    yield from (one.in_schema for one in draft.findings if one.mended)
     for name, why in draft.left_out.items():
         yield f"the column {name!r:.62} is left out: it is {why}"
 
@@ -127,19 +125,6 @@ def _values(source: str, seen: str, label: str, draft: Draft, data: Dataset) -> 
         "dropped": _in_a_line(dropped) or "none stand out",
         "columns": "\n".join(_columns(draft)),
     }
-
-
-def _to_be_predicted(cells: Column) -> bool:
-    """Whether labels are numbers that no objective for classes takes: more than two with fractions, or very many.
-
-    >>> _to_be_predicted(np.array([0.5, 1.5, 2.5])), _to_be_predicted(np.array([0, 1, 2])), _to_be_predicted(np.array(["a", "b"]))
-    (True, False, False)
-    """
-    values = as_numbers(cells)
-    if np.isnan(values).any():
-        return False
-    known = np.unique(values)
-    return len(known) > _MOST_CLASSES or (len(known) > 2 and bool((known != np.rint(known)).any()))
 
 
 def _columns(draft: Draft) -> list[str]:

@@ -144,7 +144,12 @@ def test_money_percent_units_and_thousands_are_numbers(tmp_path: Path) -> None:
         "weight": Written(unit="kg"),
         "people": Written("thousands", None, "."),
     }
-    for words in ("price (money in USD)", "share (percent)", "weight (amounts in kg)", "people (thousands)"):
+    for words in (
+        "price (money in USD)",
+        "share (percents)",
+        "weight (amounts in kg)",
+        "people (numbers with marks between thousands)",
+    ):
         assert words in data.notes[0]
 
 

@@ -11,7 +11,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal, Self
 
 import numpy as np
@@ -127,6 +127,24 @@ def drafted(table: Table, aside: Iterable[str], keys: TableKeys, label: str | No
     schema = Schema(tuple(sorted(columns, key=lambda one: one.name)), label, looked)
     marked = Schema.of(schema.plain()).marked(True)
     return Draft(marked, left_out, no_numbers, tuple(as_codes), unread)
+
+
+def with_codes_missing(draft: Draft, table: Table) -> Draft:
+    """The draft in which every code that the doctor found counts as a missing cell, for a person to confirm."""
+    codes = {one.column: one.codes for one in draft.findings if one.column is not None and one.codes}
+    made, findings = list[NumberColumn | CategoryColumn](), list[TableFinding]()
+    mended = set[str]()
+    for column in draft.schema.columns:
+        keys = TableKeys(codes=codes.get(column.name, ()))
+        again = _drafted(_Seen.of(table, column.name, keys), keys) if keys.codes else column
+        changed = isinstance(again, NumberColumn) and again is not column
+        made.append(
+            replace(again, looked_at=column.looked_at) if isinstance(again, NumberColumn) and changed else column
+        )
+        mended |= {column.name} if changed else set()
+    for one in draft.findings:
+        findings.append(replace(one, mended=True) if one.codes and one.column in mended else one)
+    return replace(draft, schema=replace(draft.schema, columns=tuple(made)), findings=tuple(findings))
 
 
 @dataclass(frozen=True, eq=False)

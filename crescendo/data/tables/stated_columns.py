@@ -12,9 +12,11 @@ from typing import NamedTuple, TypeAlias
 from crescendo.data.labels import Classes
 from crescendo.data.records import Label
 from crescendo.data.tables.feature_schema import CategoryColumn, NumberColumn
+from crescendo.data.tables.written_numbers import PLAIN, Written
 from crescendo.errors import ConfigError
 
 MOST_RECORDS = 10**12
+_EXAMPLES = {"--range": "LOW:HIGH", "--values": "a,b,c", "--kind": "money"}
 
 
 class PublicRange(NamedTuple):
@@ -60,12 +62,35 @@ def check_records(records: int | None) -> None:
         raise ConfigError(f"--records is about how many records the table has, from 2 on, not {records}")
 
 
-def column_of(name: str, said: Statement) -> NumberColumn | CategoryColumn:
+def stated_kinds(header: Sequence[str], kinds: Iterable[str]) -> dict[str, Written]:
+    """Read how numbers are written, as ``--kind COLUMN=money`` was typed.
+
+    >>> stated_kinds(["price", "weight"], ["price=money:EUR", "weight=unit:kg"])
+    {'price': Written(kind='money', unit='EUR', decimal=None), 'weight': Written(kind='number', unit='kg', decimal=None)}
+    """
+    found = dict[str, Written]()
+    for text in kinds:
+        name, said = _named("--kind", text, header)
+        if name in found:
+            raise ConfigError(f"the kind of the column '{name:.60}' is stated twice; state it once")
+        kind, _, unit = said.strip().partition(":")
+        words = {**({} if kind == "unit" else {"kind": kind}), **({"unit": unit.strip()} if unit else {})}
+        if kind == "unit" and not unit:
+            raise ConfigError(f"--kind {text!r:.60} names no unit; write for example {name:.40}=unit:kg")
+        found[name] = NumberColumn.of(name, {"low": 0, "high": 1, **words}).written
+    return found
+
+
+def column_of(name: str, said: Statement, written: Written = PLAIN) -> NumberColumn | CategoryColumn:
     """Return the column of a schema. A cell may be missing: its indicator costs nothing, as the middle of a range becomes 0."""
+    if written != PLAIN and not isinstance(said, PublicRange):
+        raise ConfigError(f"--kind is about numbers, and --values lists what '{name:.60}' says; leave one of them out")
     if not isinstance(said, PublicRange):
         return CategoryColumn.of(name, {"values": list(said), "other": True, "indicator": True})
     low, high = said
-    return NumberColumn.of(name, {"low": low, "high": high, "missing": low / 2 + high / 2, "indicator": True})
+    return NumberColumn.of(
+        name, {"low": low, "high": high, "missing": low / 2 + high / 2, "indicator": True, **written.plain()}
+    )
 
 
 def labels_of(said: Statement) -> PublicRange | tuple[Label, ...]:
@@ -79,7 +104,7 @@ def _named(option: str, text: str, header: Sequence[str]) -> tuple[str, str]:
         if text[:place].strip() in header:
             return text[:place].strip(), text[place + 1 :]
     raise ConfigError(
-        f"{option} {text!r:.60} names no column of the table; write COLUMN={'LOW:HIGH' if option == '--range' else 'a,b,c'}, "
+        f"{option} {text!r:.60} names no column of the table; write COLUMN={_EXAMPLES[option]}, "
         f"where the columns are {', '.join(header):.300}"
     )
 

@@ -91,8 +91,8 @@ def by_looking(table: Table, keys: TableKeys, label: str | None, column: str | N
     return looked_at(table, keys, label, column)[0]
 
 
-def looked_at(table: Table, keys: TableKeys, label: str | None, column: str | None) -> tuple[Raw, Draft]:
-    """The same, with the draft."""
+def looked_at(table: Table, keys: TableKeys, label: str | None, column: str | None) -> tuple[Raw, Draft, Table]:
+    """The same, with the draft and the rows that are records."""
     name = named(list(table.columns), label, column, table.name)
     absent = missing(table.columns[name])
     if column is not None:
@@ -116,7 +116,7 @@ def looked_at(table: Table, keys: TableKeys, label: str | None, column: str | No
     assert fits.all(), "a drafted schema says what missing becomes"
     columns = {} if column is None else {column: _as_typed(table.columns[column])}
     said = (draft.says(_short(table)), *notes, *odd, *sentences(draft.findings))
-    return Raw(x, y, columns=columns, schema=draft.schema, looked=True, notes=said), draft
+    return Raw(x, y, columns=columns, schema=draft.schema, looked=True, notes=said), draft, table
 
 
 def _alone(cells: Column) -> Column:

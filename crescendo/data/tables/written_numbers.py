@@ -191,8 +191,10 @@ class Written:
         return {key: value for key, value in words.items() if value not in (None, "number")}
 
     def __str__(self) -> str:
-        unit = "" if self.unit is None else f" in {self.unit}"
-        return ("amounts" if unit else "numbers") + unit if self.kind == "number" else f"{self.kind}{unit}"
+        if self.unit is not None:
+            return f"{'money' if self.kind == 'money' else 'amounts'} in {self.unit}"
+        more = {"percent": "percents", "thousands": "numbers with marks between thousands", "money": "money"}
+        return more.get(self.kind, "numbers with decimal commas" if self.decimal == "," else "numbers")
 
 
 PLAIN = Written()

@@ -28,6 +28,7 @@ another run.seed or data.test, or leave it out with data.classes
     yield from _about_one(times, held_out, classes)
     if held_out is not None:
         yield from _about_unseen(times, held_out, classes)
+    yield from _about_single(times if held_out is None else times + held_out, times, classes)
 
 
 def _about_one(times: np.ndarray, held_out: np.ndarray | None, classes: Sequence[object]) -> Iterator[str]:
@@ -58,3 +59,15 @@ def _about_unseen(times: np.ndarray, held_out: np.ndarray, classes: Sequence[obj
         f"the {are.format(named + more)} in no training record but in {int(held_out[unseen].sum()):,} of the test part, which no "
         f"model can get right; add records of {them}, choose another run.seed or data.test, or leave {them} out with data.classes"
     )
+
+
+def _about_single(times: np.ndarray, trained: np.ndarray, classes: Sequence[object]) -> Iterator[str]:
+    """Of classes that are learned from one record, and tested on none."""
+    single = np.flatnonzero((times == 1) & (trained == 1))
+    if not len(single):
+        return
+    named = ", ".join(f"'{classes[at]}'" for at in single[:_SHOWN])
+    more = f" and {len(single) - _SHOWN} more" if len(single) > _SHOWN else ""
+    has, them = ("classes {} have one record each", "them") if len(single) > 1 else ("class {} has one record", "it")
+    how = f"add records of {them}, or leave {them} out with data.classes"
+    yield f"the {has.format(named + more)}, from which no model learns; {how}"

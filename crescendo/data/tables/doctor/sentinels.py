@@ -38,6 +38,7 @@ does; write missing = [-999]
         f"({rest.min():.6g} to {rest.max():.6g}), as a code for a missing cell does",
         f"missing = [{listed}]",
         f"if it is one, set data.missing = [{listed}]",
+        codes=tuple(codes),
     )
 
 

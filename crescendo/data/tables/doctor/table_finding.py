@@ -24,6 +24,7 @@ class TableFinding:
     word: str = ""
     key: str = ""
     mended: bool = False
+    codes: tuple[float, ...] = ()  # the numbers that it is about
 
     @property
     def sentence(self) -> str:

@@ -1,0 +1,97 @@
+"""A table's check-up: what each column would become, what spoils it and which word mends it, before anything is trained."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from crescendo.data.formats.readers import RecordFile
+from crescendo.data.labels import NUMBERS, to_be_predicted
+from crescendo.data.reading import from_raw
+from crescendo.data.tables.doctor.table_finding import TableFinding
+from crescendo.data.tables.drafting import Draft, TableKeys
+from crescendo.data.tables.feature_schema import NumberColumn
+from crescendo.data.tables.table_records import looked_at
+from crescendo.errors import DataError
+
+_SHOWN = 6  # categories or classes
+
+
+@dataclass(frozen=True)
+class TableLine:
+    """One line: a column, or what is said of the whole table (no name), and whether it is well."""
+
+    name: str
+    well: bool
+    says: str
+    remedy: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        return {"name": self.name, "state": "ok" if self.well else "note", "says": self.says, "remedy": self.remedy}
+
+
+@dataclass(frozen=True)
+class CheckedTable:
+    """What a look at a table's records found."""
+
+    source: str
+    lines: tuple[TableLine, ...]
+
+    @property
+    def notes(self) -> int:
+        return sum(not line.well for line in self.lines)
+
+    @classmethod
+    def of(cls, path: Path, label: str | None = None) -> CheckedTable:
+        """Look at a csv, tsv or Parquet file; DataError, in a sentence, for one from which nothing can be learned."""
+        if not path.exists():
+            raise DataError(f"there is no file {path}; name a table with a header line: .csv, .tsv or .parquet")
+        if not RecordFile(path).is_table:
+            raise DataError(f"{path} has no columns with names; a table is a .csv, .tsv or .parquet")
+        raw, draft, table = looked_at(RecordFile(path).table(), TableKeys(scale=True), label, None)
+        numbers = to_be_predicted(raw.y)
+        data = from_raw(str(path), raw, 0.2 if len(raw) > 1 else 0.0, 0, NUMBERS if numbers else None)
+        said = {one.sentence for one in draft.findings}
+        notes = [note for note in data.notes[1:] if note not in said]
+        name = label or list(table.columns)[-1]
+        lines = (
+            *_about_label(name, raw.y, numbers),
+            *_about_columns(draft),
+            *(TableLine("", False, note) for note in notes),
+        )
+        return cls(path.name, (TableLine("", True, f"{len(raw):,} records and {len(table.columns)} columns"), *lines))
+
+
+def _about_label(name: str, labels: Any, numbers: bool) -> Iterator[TableLine]:
+    if numbers:
+        says = f"the label, a number from {float(labels.min()):g} to {float(labels.max()):g}"
+    else:
+        times = Counter(f"{label:g}" if isinstance(label, float) else str(label) for label in labels.tolist())
+        shares = [f"{label:.40} {100 * many / len(labels):.3g}%" for label, many in times.most_common(_SHOWN)]
+        more = f" and {len(times) - _SHOWN} more" if len(times) > _SHOWN else ""
+        says = f"the label, with {len(times)} classes: {', '.join(shares)}{more}"
+    yield TableLine(name, True, says)
+
+
+def _about_columns(draft: Draft) -> Iterator[TableLine]:
+    found: dict[str | None, list[TableFinding]] = {}
+    for one in draft.findings:
+        found.setdefault(one.column, []).append(one)
+    for column in draft.schema.columns:
+        if column.name not in found:
+            yield TableLine(column.name, True, _becomes(column))
+        yield from (TableLine(column.name, False, one.in_schema, one.word) for one in found.get(column.name, []))
+    for name, why in draft.left_out.items():
+        yield TableLine(name, False, f"is left out: it is {why}", '"drop"')
+    yield from (TableLine("", False, one.in_schema, one.word) for one in found.get(None, []))
+
+
+def _becomes(column: Any) -> str:
+    absent = ", empty in some records" if column.indicator else ""
+    if isinstance(column, NumberColumn):
+        return f"a number from {column.low:g} to {column.high:g}{absent}"
+    more = f" and {len(column.values) - _SHOWN} more" if len(column.values) > _SHOWN else ""
+    return f"one of {', '.join(f'{value:.40}' for value in column.values[:_SHOWN])}{more}{absent}"
