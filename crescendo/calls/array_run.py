@@ -10,6 +10,7 @@ import numpy as np
 
 from crescendo.config.fitted_sizes import fitted, lacks_scale
 from crescendo.data import Dataset
+from crescendo.data.tables.doctor.number_writing import amounts
 from crescendo.errors import ConfigError, CrescendoError
 from crescendo.federation.schedule_terms import RunSchedule, Schedule
 from crescendo.objectives.objective_kinds import OBJECTIVES
@@ -158,6 +159,8 @@ def are_numbers(y: Any) -> bool:
     (False, True)
     """
     values = np.asarray(y)
+    if values.ndim == 1 and values.dtype.kind in "OU":
+        values = found if (found := amounts(values)) is not None else values
     if values.dtype.kind not in "fiu" or values.ndim != 1:
         return False
     found = np.unique(values[np.isfinite(values)])

@@ -311,3 +311,45 @@ def test_a_declared_kind_reads_each_line_alone(tmp_path: Path) -> None:
 
     assert read(*lines) == [number for line in lines for number in read(line)]
     assert read("1.234;no") == [pytest.approx(0.234)] and read("1,5;yes") == [pytest.approx(-0.9985)]
+
+
+def test_numbers_among_a_few_texts_are_said_to_be_categories(tmp_path: Path) -> None:
+    path = table(
+        tmp_path / "a.csv", "crp,a,y", lambda draw, at: f"{'<0.3' if at % 4 == 0 else at % 50},{draw.random()},{at % 2}"
+    )
+    assert "'crp' holds numbers in 75% of its cells and texts such as '<0.3'" in said(looked_at(path))
+
+
+def test_points_between_thousands_are_seen_though_every_cell_is_a_number(tmp_path: Path) -> None:
+    path = table(
+        tmp_path / "a.csv", "menge;kg;y", lambda draw, at: f"{draw.choice(['950', '1.200'])};{at % 9},5;{at % 2}"
+    )
+    data = looked_at(path)
+    assert data.schema is not None
+    (menge,) = (one for one in data.schema.columns if isinstance(one, NumberColumn) and one.name == "menge")
+    assert (menge.low, menge.high) == (950, 1200)
+    points = table(
+        tmp_path / "b.csv", "menge;kg;y", lambda draw, at: f"{draw.choice(['9.5', '1.200'])};{at % 9}.5;{at % 2}"
+    )
+    assert looked_at(points).schema is None
+
+
+def test_labels_that_are_amounts_are_numbers(tmp_path: Path) -> None:
+    pandas = pytest.importorskip("pandas")
+    path = table(tmp_path / "a.csv", "a,b,price", lambda draw, at: f'{draw.random()},{at % 7},"${1000 + 7 * at:,}"')
+    data = load(path, keys=TableKeys(), classes=())
+    assert data.train.y.min() >= 1000 and "the labels are amounts" in said(data)
+    result = crescendo.simulate(pandas.read_csv(path), "price", clients=2, gradients=200)
+    assert not result.prepared.dataset.classes
+
+
+def test_a_frame_that_repeats_its_header_or_an_index_says_so(tmp_path: Path) -> None:
+    pandas = pytest.importorskip("pandas")
+
+    def row(draw: random.Random, at: int) -> str:
+        return "a,b,y" if at == 20 else f"{draw.random()},{draw.choice('xz')},{yes_or_no(draw)}"
+
+    data = crescendo.dataset(pandas.read_csv(table(tmp_path / "a.csv", "a,b,y", row)), "y")
+    assert data.classes == ("no", "yes") and "a line repeats the header" in said(data)
+    numbers = pandas.DataFrame({"nr": range(60), "a": np.linspace(0, 1, 60) ** 2, "y": [at % 2 for at in range(60)]})
+    assert "'nr' counts the records" in said(crescendo.dataset(numbers, "y"))

@@ -22,6 +22,7 @@ from crescendo.data.sets.known import SETS
 from crescendo.data.tables import table_files, table_records
 from crescendo.data.tables.cells import Table
 from crescendo.data.tables.doctor.codes import hold_no_amounts
+from crescendo.data.tables.doctor.number_writing import hides_thousands
 from crescendo.data.tables.drafting import TableKeys
 from crescendo.data.tables.feature_schema import Schema
 from crescendo.errors import ConfigError, DataError
@@ -33,6 +34,7 @@ _KINDS = (  # of files that people have and that are none of ours
     "mp3 mp4 wav py so dll exe bin"
 )
 _TABLES = {".csv": "csv", ".tsv": "csv", ".tab": "csv", ".parquet": "parquet", ".pq": "parquet", ".npz": "npz"}
+_THREE = re.compile(rb'(?:^|[;\t\r\n" -])[0-9]{1,3}\.[0-9]{3}(?:[;\t\r\n".]|$)')  # 1.234 beside a semicolon or a tab
 _ZERO_FIRST = re.compile(rb'(?:^|[,;\t\r\n"])0[0-9]')  # in a cell such as 007
 _OTHERS = {f".{kind}" for kind in _KINDS.split()}
 
@@ -139,13 +141,13 @@ class RecordFile(DataFile):
         return table_records.by_looking(self.table(), keys, label, column)
 
     def _holds_no_amounts(self, raw: Raw) -> bool:
-        """Whether some features are codes or dates: by their numbers, or by zeros before these, which only the cells show."""
+        """Whether some features are codes or dates, or written with points between thousands, which only the cells show."""
         if hold_no_amounts({name: raw.x[:, at] for at, name in enumerate(raw.names)}):
             return True
-        if _ZERO_FIRST.search(self.content) is None:
+        if _ZERO_FIRST.search(self.content) is None and _THREE.search(self.content) is None:
             return False
         table = self.table(raw.names)
-        return hold_no_amounts(table.columns)
+        return hold_no_amounts(table.columns) or hides_thousands(table)
 
     def libsvm(self, features: int | None, verified: str | None = None) -> Raw:
         """The records of LIBSVM text, kept in the cache; ``verified`` is the sha256 that its content was found to have."""

@@ -13,7 +13,10 @@ import numpy as np
 
 from crescendo.core.arrays import Array, Bools, Floats
 
-MISSING = frozenset(("", "na", "n/a", "#n/a", "<na>", "nan", "nat", "null", "none", "?", "-", "."))
+_EXCEL = ("#n/a", "#div/0!", "#ref!", "#value!", "#name?", "#num!", "#null!")
+MISSING = frozenset(
+    ("", "na", "n/a", "n.a.", "k.a.", "<na>", "nan", "nat", "null", "none", "?", "-", "--", ".", *_EXCEL)
+)
 """What an empty cell is written as, whatever the case. A category of such a name, if it is listed, goes first."""
 _TRUTH = {"true": 1.0, "false": 0.0}
 _WHOLE = re.compile(r"[+-]?\d+[.]0+")

@@ -18,7 +18,7 @@ import numpy as np
 
 from crescendo.core.arrays import Array, Bools, Floats
 from crescendo.data.tables.cells import Table, is_missing, missing, numbers, texts
-from crescendo.data.tables.doctor.codes import are_whole_dates, is_code
+from crescendo.data.tables.doctor.codes import HUGE, are_whole_dates, is_code
 from crescendo.data.tables.doctor.number_writing import written_in
 from crescendo.data.tables.doctor.table_finding import TableFinding
 from crescendo.data.tables.feature_schema import CategoryColumn, NumberColumn, Schema, is_text
@@ -28,9 +28,17 @@ from crescendo.errors import ConfigError, DataError
 MOST_VALUES = 50  # categories of a column of text; the others count as one
 _DISTINCT = 0.95  # the part of an index's numbers that are different, in a column that is called one
 _FEW = 5  # records; texts that differ in more of them than that, and never repeat, are no categories
+_HALF, _DIFFERENT = (
+    0.5,
+    10,
+)  # of a column's cells, and different ones, that look like numbers with a few texts among them
 _MOSTLY = 0.9  # the part of a column's cells that say what it is
+_MONTH = r"(jan|feb|m[aä]r|apr|ma[iy]|ju[nl]|aug|sep|o[ck]t|nov|de[cz])[a-z]*"
 DATE = re.compile(
-    r"(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{2,4})([T ]+\d{1,2}:\d{2}.*)?|\d{1,2}:\d{2}(:\d{2})?"
+    r"(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{2,4})([T ]+\d{1,2}:\d{2}.*)?"
+    rf"|\d{{1,2}}\.?[ -]{_MONTH}[ .,-]+\d{{2,4}}|{_MONTH}\.? \d{{1,2}},? \d{{4}}"
+    r"|\d{1,2}:\d{2}(:\d{2})?( ?[ap]\.?m\.?)?",
+    re.IGNORECASE,
 )
 INDEX = re.compile(r"(column 1|unnamed.*|index|idx|row|rownum|row_?id|id|.*[_ -]id|nr|no|number)", re.IGNORECASE)
 
@@ -170,6 +178,8 @@ class _Seen:
                 unread = found
             elif found is not None and _better(found, table, values, absent):
                 values, written = found.numbers(table.written(name), table.decimal_comma), found
+        if not unread and written == PLAIN:
+            unread = _half_numbers(cells, values, absent)
         if keys.codes:
             values = np.where(np.isin(values, keys.codes), np.nan, values)
             absent = absent | np.isin(numbers(cells), keys.codes)
@@ -189,6 +199,20 @@ class _Seen:
     def odd(self) -> int:
         """How many cells say something that is no number."""
         return int(np.count_nonzero(~self.absent & ~np.isfinite(self.values)))
+
+
+def _half_numbers(cells: Array, values: Floats, absent: Bools) -> str:
+    """Why a column that has numbers in most of its cells is none of numbers; nothing for any other column."""
+    there, found = np.count_nonzero(~absent), np.isfinite(values)
+    many = int(np.count_nonzero(found))
+    if (
+        cells.dtype != object
+        or not _HALF * there <= many < _MOSTLY * there
+        or len(np.unique(values[found])) <= _DIFFERENT
+    ):
+        return ""
+    odd = next(str(cell) for cell in cells[~absent & ~found])
+    return f"numbers in {100 * many / there:.0f}% of its cells and texts such as {odd!r:.40}"
 
 
 def _better(found: Written, table: Table, values: Floats, absent: Bools) -> bool:
@@ -228,7 +252,7 @@ def _number(seen: _Seen, keys: TableKeys) -> NumberColumn | str:
         return "always the same"
     filled = float(np.median(finite)) if keys.missing == "median" else float(keys.missing)
     low, high = min(low, filled), max(high, filled)
-    if not math.isfinite(high - low):
+    if not math.isfinite(high - low) or max(-low, high) > HUGE:
         return "numbers too large for a range"
     wants = bool(np.isnan(values).any()) if keys.indicator is None else keys.indicator
     codes = tuple(code for code in keys.codes if (numbers(seen.cells) == code).any())

@@ -155,7 +155,18 @@ def frame_table(frame: Any, name: str, wanted: Sequence[str] | None = None) -> T
     kept = [at for at, one in enumerate(named) if wanted is None or one in set(wanted)]
     columns = {named[at]: _cells(frame.iloc[:, at]) for at in kept}
     dates = frozenset(named[at] for at in kept if frame.dtypes.iloc[at].kind in "mM")
-    return Table(name, columns, len(frame), dates=dates)
+    return _without_headers(Table(name, columns, len(frame), dates=dates))
+
+
+def _without_headers(table: Table) -> Table:
+    """The table without rows that repeat the names of its columns; each row says it by itself."""
+    if not table.columns or any(cells.dtype != object for cells in table.columns.values()):
+        return table
+    repeats = np.ones(table.rows, dtype=np.bool_)
+    for name, cells in table.columns.items():
+        repeats &= cells == name
+    many = int(np.count_nonzero(repeats))
+    return replace(table.take(~repeats), headers=many, unreadable=many) if many else table
 
 
 def _distinct(named: list[str], name: str) -> list[str]:

@@ -11,16 +11,15 @@ from crescendo.data.records import Column, Raw
 from crescendo.data.tables.cells import Table, missing, objects, texts
 from crescendo.data.tables.doctor.codes import hold_no_amounts
 from crescendo.data.tables.doctor.examined import Examined, about_arrays
-from crescendo.data.tables.doctor.number_writing import written_in
+from crescendo.data.tables.doctor.number_writing import amounts
 from crescendo.data.tables.doctor.odd_rows import without_odd_rows
 from crescendo.data.tables.doctor.table_finding import sentences
 from crescendo.data.tables.drafting import Draft, TableKeys, drafted
 from crescendo.data.tables.feature_schema import Schema
 from crescendo.data.tables.table_cautions import about_numbers, about_schema
-from crescendo.data.tables.written_numbers import Written
 from crescendo.errors import ConfigError, DataError
 
-_FEW_LABELS = 20  # different ones, which may be classes however they are written
+AMOUNTS = "the labels are amounts, and are read as numbers"
 
 
 def by_schema(table: Table, schema: Schema, label: str | None, column: str | None, private: bool = False) -> Raw:
@@ -76,10 +75,14 @@ def by_types(table: Table, keys: TableKeys | None, label: str | None, column: st
 
 def with_findings(raw: Raw) -> Raw:
     """The same records, whose columns are features as they stand, with what the doctor finds among their notes."""
+    values = None if raw.y.dtype.kind in "biuf" else amounts(raw.y)
+    if values is not None:
+        raw = replace(raw, y=values, notes=(*raw.notes, AMOUNTS))
     if not raw.names:
         return raw
     found = about_arrays(raw.names, [raw.x[:, at] for at in range(raw.x.shape[1])], raw.y)
-    return replace(raw, notes=(*raw.notes, *sentences(found)))
+    said = [*raw.notes, *sentences(found)]
+    return replace(raw, notes=tuple(dict.fromkeys(said)))  # a csv's reader says some of it, too
 
 
 def _plain_numbers(cells: Column) -> bool:
@@ -115,6 +118,8 @@ def looked_at(table: Table, keys: TableKeys, label: str | None, column: str | No
     x, fits = draft.schema.apply(table)
     assert fits.all(), "a drafted schema says what missing becomes"
     columns = {} if column is None else {column: _as_typed(table.columns[column])}
+    if y.dtype.kind in "biuf" and _as_typed(table.columns[name]).dtype.kind not in "biuf":
+        notes.append(AMOUNTS)
     said = (draft.says(_short(table)), *notes, *odd, *sentences(draft.findings))
     return Raw(x, y, columns=columns, schema=draft.schema, looked=True, notes=said), draft, table
 
@@ -129,16 +134,12 @@ def _as_typed(cells: Column) -> Column:
 
 
 def _label_as_typed(table: Table, name: str) -> Column:
-    """The labels; amounts that are written as money or the like are numbers where hardly two are alike."""
-    cells = table.columns[name]
-    made = _as_typed(cells)
-    if made.dtype.kind in "biuf" or len(set(made.tolist())) <= _FEW_LABELS:
+    """The labels; amounts that are written as money or the like are numbers."""
+    made = _as_typed(table.columns[name])
+    if made.dtype.kind in "biuf":
         return made
-    written = written_in(table, name)
-    if not isinstance(written, Written):
-        return made
-    values = written.numbers(table.written(name), table.decimal_comma)
-    return values if np.isfinite(values).all() else made
+    values = amounts(table.written(name), table.decimal_comma)
+    return made if values is None else values
 
 
 def _of(label: str, column: str | None) -> str:

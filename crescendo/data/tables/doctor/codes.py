@@ -15,6 +15,7 @@ _NAME = re.compile(
     r"|mobile|fax|isbn|ean|gtin|sku|iban|fips|icd\d*|.*_code|code)",
     re.IGNORECASE,
 )
+HUGE = 1e150  # the square of more is no float
 _FEWEST = 8  # cells from which on digits that all read as months are no chance
 _YEARS = (1900, 2100)
 
@@ -65,9 +66,15 @@ def are_whole_dates(values: Floats) -> bool:
 
 
 def hold_no_amounts(columns: Mapping[str, Array]) -> bool:
-    """Whether one of some columns of numbers holds codes or dates."""
+    """Whether one of some columns of numbers holds codes, dates, or numbers beyond measure."""
     each = ((name, cells, numbers(cells)) for name, cells in columns.items())
-    return any(is_code(name, cells, values) or are_whole_dates(values) for name, cells, values in each)
+    return any(
+        is_code(name, cells, values) or are_whole_dates(values) or _is_huge(values) for name, cells, values in each
+    )
+
+
+def _is_huge(values: Floats) -> bool:
+    return bool(np.isfinite(values).all() and np.max(np.abs(values), initial=0.0) > HUGE)
 
 
 def _between(values: Floats, low: int, high: int) -> bool:

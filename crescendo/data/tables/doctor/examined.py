@@ -11,6 +11,7 @@ from crescendo.data.tables.doctor.leaks import leaks
 from crescendo.data.tables.doctor.odd_rows import copies
 from crescendo.data.tables.doctor.sentinels import sentinels
 from crescendo.data.tables.doctor.table_finding import TableFinding
+from crescendo.data.tables.drafting import is_index
 from crescendo.data.tables.feature_schema import CategoryColumn, NumberColumn, Schema
 from crescendo.data.tables.written_numbers import PLAIN
 
@@ -60,6 +61,10 @@ def about_arrays(names: Iterable[str], columns: Iterable[Array], label: Array) -
     by_name = dict(zip(names, columns, strict=True))
     table, label = Table("", by_name, len(label)), _labels(label)
     found = [one for name, values in by_name.items() for one in sentinels(name, values)]
+    for name, values in by_name.items():
+        if is_index(name, values):
+            says = f"the column '{name}' counts the records and is used as a feature"
+            found.append(TableFinding(name, says, '"drop"', f"leave it out with data.drop = ['{name}']"))
     return (*found, *leaks(table, list(by_name), label), *copies([*by_name.values(), label]))
 
 

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import TypeAlias
 
 import numpy as np
 
+from crescendo.core.arrays import Array, Floats
 from crescendo.data.tables.cells import Table, is_missing, numbers, objects
 from crescendo.data.tables.written_numbers import Cell, Written, decimal_of, same_unit
 
 MOSTLY = 0.9  # the part of a column's cells that say how they are written
 _LONGEST = 12  # letters of a unit
 _ORDINALS = frozenset(("st", "nd", "rd", "th", "er", "e", "º", "ª", ".", "°"))
+_THREES = re.compile(r"-?[1-9][0-9]{0,2}(\.[0-9]{3})+")
+_COMMA = re.compile(r"[0-9],[0-9]{1,2}(?![0-9,])")
+_FEW_LABELS = 20  # different ones, which may be classes however they are written
 Cells: TypeAlias = Mapping[str, int]  # each text, and how often it stands there
 
 
@@ -23,7 +28,28 @@ def written_in(table: Table, name: str) -> Written | str | None:
     if cells.dtype != object:
         return None
     counts = Counter(cell for cell in cells.tolist() if not is_missing(cell))
-    return written_as(counts, table.decimal_comma)
+    found = written_as(counts, table.decimal_comma)
+    if found is None and table.decimal_comma and _all_in_threes(counts) and _has_decimal_commas(table):
+        return Written("thousands", None, ",")
+    return found
+
+
+def hides_thousands(table: Table) -> bool:
+    """Whether some column of a file with decimal commas has points between thousands, which as decimals say 1.2 for 1.200."""
+    if not table.decimal_comma:
+        return False
+    found = (written_in(table, name) for name in table.columns)
+    return any(isinstance(one, Written) and one.kind == "thousands" for one in found)
+
+
+def _all_in_threes(cells: Cells) -> bool:
+    """Whether a point stands before the last three digits of every cell, which alone says nothing of what it means."""
+    return bool(cells) and all(_THREES.fullmatch(cell) for cell in cells)
+
+
+def _has_decimal_commas(table: Table) -> bool:
+    """Whether some cell of the table has decimals behind a comma, so that a point stands between thousands."""
+    return any(_COMMA.search(cell) for cells in table.raw.values() for cell in cells.tolist())
 
 
 def written_as(cells: Cells, comma: bool = False) -> Written | str | None:
@@ -115,3 +141,19 @@ def _decimal(parts: Iterable[Cell], comma: bool) -> str | None:
         whole = len(pointed) < len(bodies) or any(body.index(".") > 1 for body in pointed)
         return "," if whole and (comma or any(part.beside for part in found)) else "."
     return ("," if comma else ".") if any("," in body for body in bodies) else None
+
+
+def amounts(labels: Array, comma: bool = False) -> Floats | None:
+    """Labels that are money, percents or amounts of which hardly two are alike, as numbers; None for any others.
+
+    >>> amounts(np.array([f"${at},500" for at in range(1, 40)], dtype=object))[:2].tolist(), amounts(np.array(["5%", "10%"]))
+    ([1500.0, 2500.0], None)
+    """
+    texts = labels.tolist()
+    if not all(isinstance(text, str) for text in texts) or len(set(texts)) <= _FEW_LABELS:
+        return None
+    found = written_as(Counter(texts), comma)
+    if not isinstance(found, Written):
+        return None
+    values = found.numbers(objects(texts), comma)
+    return values if np.isfinite(values).all() else None

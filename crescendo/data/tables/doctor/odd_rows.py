@@ -23,7 +23,11 @@ _UNIT = re.compile(r"[\[(]?[^\d\s]{1,12}( ?/ ?[^\d\s]{1,6})?[\])]?")
 _MOSTLY = 0.9
 _FEWEST = 5  # rows of a table of which the first or the last is no record
 _MOST_CELLS = 5_000_000
-_COPIES, _MORE = 0.01, 5  # of the records, and times as many as chance makes, that are worth a sentence
+_COPIES, _MORE, _FEW = (
+    0.01,
+    5,
+    4,
+)  # of the records, times as many as chance makes, and more than these, are worth a sentence
 
 
 def without_odd_rows(table: Table) -> tuple[Table, tuple[str, ...]]:
@@ -77,9 +81,9 @@ def _total(table: Table) -> str:
 def copies(columns: list[Array]) -> Iterator[TableFinding]:
     """Of records that are there twice although hardly two can be alike: then the test part holds what training saw.
 
-    >>> sizes = np.append(np.arange(40.0), [3.0, 5.0])
+    >>> sizes = np.append(np.arange(40.0), np.arange(6.0))
     >>> for found in copies([sizes, sizes**2]): print(found.says)
-    2 of the 42 records are copies of others, so that the test part may hold records which training saw; remove them from the \
+    6 of the 46 records are copies of others, so that the test part may hold records which training saw; remove them from the \
 table
     """
     rows = len(columns[0]) if columns else 0
@@ -89,7 +93,7 @@ table
     each = np.ascontiguousarray(places, dtype=np.int64).view([("", np.int64)] * places.shape[1]).ravel()
     distinct = len(np.unique(each))
     many = rows - distinct
-    if many >= max(1, _COPIES * rows) and many > _MORE * _by_chance(places):
+    if many >= max(1, _COPIES * rows) and many > _MORE * _by_chance(places) + _FEW:
         yield TableFinding(
             None,
             f"{many:,} of the {rows:,} records are copies of others, so that the test part may hold records which training saw; "
