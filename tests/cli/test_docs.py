@@ -29,12 +29,6 @@ def test_every_key_of_a_run_file_is_documented(key: str) -> None:
     assert f"| `{key}` |" in (DOCS / "run_file.md").read_text()
 
 
-def test_paper_labels_in_the_code_are_the_labels_in_the_map() -> None:
-    code = "".join(path.read_text() for path in (ROOT / "crescendo").rglob("*.py"))
-    table = (DOCS / "paper_map.md").read_text()
-    assert set(re.findall(r"Paper \[([\w:-]+)\]", code)) == set(re.findall(r"^\| \[([\w:-]+)\]", table, re.M))
-
-
 def test_the_picture_of_the_rooms_is_what_the_imports_say() -> None:
     made = subprocess.run(
         [sys.executable, "-c", "import rooms; print(rooms.drawn(), end='')"], cwd=DOCS, capture_output=True
