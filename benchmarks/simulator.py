@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parents[1]
 JOB = {
     "run": {"wire": "float64"},
     "data": {"source": "a9a"},
-    "clients": {"count": 5},
+    "clients": {"count": 5, "combine": "sum"},
     "objective": {"kind": "logistic", "l2": "1/N"},
     "schedule": {
         "gradients": 20000,

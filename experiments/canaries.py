@@ -44,7 +44,7 @@ class Case(NamedTuple):
         config: dict[str, Any] = {
             "run": {"seed": seed},
             "data": {"source": f"synthetic:rows={2 * self.records},features=10", "classes": [-1, 1]},
-            "clients": {"count": 2},
+            "clients": {"count": 2, "combine": "sum"},
             "objective": self.objective,
             "schedule": self.schedule,
             "privacy": {"delta": DELTA, "clip": 0.5, "records": self.records, **self.privacy},

@@ -45,7 +45,30 @@ def _read_raw(source: Path | str | Mapping[str, Any], overrides: Sequence[str] =
     if folder is not None:
         _anchor(raw, folder)
     _read_schema(raw, folder)
+    _as_it_was_meant(raw)
     return raw
+
+
+_WRITTEN_BY_US = (
+    ("run", "wire"),
+    ("clients", "shares"),
+    ("objective", "dtype"),
+    ("schedule", "blocks"),
+    ("timing", "resend"),
+)
+
+
+def _as_it_was_meant(raw: Raw) -> None:
+    """Earlier versions wrote complete run files without ``clients.combine``, before there was a choice: the sum was meant.
+
+    >>> old = {"run": {"wire": "float32"}, "clients": {"shares": "coin"}, "objective": {"dtype": "float64"}}
+    >>> old |= {"schedule": {"blocks": 1}, "timing": {"resend": 1.0}}
+    >>> _as_it_was_meant(old)
+    >>> old["clients"]
+    {'shares': 'coin', 'combine': 'sum'}
+    """
+    if all(isinstance(table := raw.get(section), dict) and name in table for section, name in _WRITTEN_BY_US):
+        raw["clients"].setdefault("combine", "sum")
 
 
 def read_served(path: Path, overrides: Sequence[str] = ()) -> Config:

@@ -6,8 +6,8 @@ from pathlib import Path
 from crescendo.errors import ConfigError
 from crescendo.privacy.planning.plans import Plan
 
-STEP = 0.2
-"""The step sizes of a round add up to this at most, which suits about five clients with records of length about 1."""
+STEP = 1.0
+"""The step sizes of a round add up to this at most, which suits the mean of clients with records of length about 1."""
 
 
 def _plan_text(plan: Plan, stated: float) -> str:

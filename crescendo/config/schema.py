@@ -157,9 +157,9 @@ class _Clients(Section):
         "how the gradients of a round are divided among the clients: by expected shares, or by one coin flip per gradient",
     )
     combine: Literal["sum", "mean"] = key(
-        "sum",
+        "mean",
         one_of("sum", "mean"),
-        "how the server combines the clients' updates: their sum, or their mean, which suits long rounds or large steps",
+        "how the server combines the clients' updates: their mean, or their sum as in the paper, for short rounds or small steps",
     )
     alpha: float | None = key(
         None,

@@ -71,6 +71,10 @@ class Policy(Section):
     def _a_budget_for_privacy(self) -> Self:
         private = [kind for kind in self.mechanisms if kind != NONE]
         missing = [name for name in ("epsilon", "delta") if getattr(self, name) is None]
+        if not private and len(missing) < 2:
+            raise ValueError(
+                'mechanisms = ["none"] protects nobody and keeps to no budget; remove epsilon and delta, or allow "minibatch"'
+            )
         if private and missing:
             lines = " and ".join(_EXAMPLES[name] for name in missing)
             raise ValueError(

@@ -69,6 +69,10 @@ class _Auto(Section):
 _OTHER_SIZES = (
     "The step sizes are the theorem's and the sizes are not, so that what the theorem promises is not about this run."
 )
+_OF_THE_SUM = (
+    "The theorem is about the sum of the clients' updates, and this run takes their mean, so that it promises nothing here; "
+    'clients.combine = "sum" holds a run against it.'
+)
 _LENGTHS = ("gradients", "gradients_per_client", "rounds")
 
 
@@ -195,6 +199,8 @@ class RunSchedule:
         wait = self.asked.wait
         d = wait.rounds if wait.rounds is not None else wait.d
         found = certify(self.sizes, self.sizes.rounds, d=d, tau=self.delay, theorem=self._theorem)
+        if self.combine != "sum" and (isinstance(self.steps, TheoremSteps) or StronglyConvexSizes.of(self.rule)):
+            return replace(found, notes=(*found.notes, _OF_THE_SUM))
         if self.smooth is None or self.convex is None or self._beyond_theory:
             return found
         steps = self.steps

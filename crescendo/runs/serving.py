@@ -83,18 +83,32 @@ def _remembered_terms(config: Config, state: Path, log: Log) -> tuple[str, str, 
 
     Accounting for a private run takes seconds, so all this is kept by the journal. What a run file leaves at its default is no
     part of the fingerprint: a newer version may have more keys, and must not make the terms of a federation that runs anew.
-    Version 0.1 had all of it in there.
     """
-    asked, as_before = map(_fingerprint, (config.model_dump(mode="json", exclude_defaults=True), config.plain()))
+    stated = config.model_dump(mode="json", exclude_defaults=True)
+    asked = _fingerprint(_with_combine(stated, config.clients.combine))
+    as_before = _fingerprints_of_earlier_versions(config, stated)
     kept = state / "terms.json"
     with suppress(OSError, ValueError, KeyError, TypeError):
         found = json.loads(kept.read_text())
-        if found["asked"] in (asked, as_before):
+        if found["asked"] in (asked, *as_before):
             return asked, str(found["terms"]), tuple(float(cost) for cost in found.get("costs", ()))
     if config.privacy.mechanism != "none":
         log("accounting", says="what the whole plan costs; this is done once and may take a minute")
     text, cost = terms_and_cost(config)
     return asked, text, () if cost is None else tuple(spent.epsilon for spent in cost.spent)
+
+
+def _fingerprints_of_earlier_versions(config: Config, stated: dict[str, Any]) -> tuple[str, ...]:
+    """Of the same run file: what it left out meant the sum, and in the first version defaults were part of the fingerprint."""
+    mean = config.clients.combine == "mean" and "combine" in config.clients.model_fields_set
+    whole = _with_combine(config.plain(), "mean" if mean else "sum")
+    return _fingerprint(_with_combine(stated, "mean" if mean else None)), _fingerprint(whole)
+
+
+def _with_combine(plain: dict[str, Any], combine: str | None) -> dict[str, Any]:
+    """The run file with ``clients.combine`` as given; None: left out."""
+    clients = {name: value for name, value in plain.get("clients", {}).items() if name != "combine"}
+    return {**plain, "clients": clients if combine is None else {**clients, "combine": combine}}
 
 
 def _fingerprint(plain: dict[str, Any]) -> str:

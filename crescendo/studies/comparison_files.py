@@ -13,7 +13,7 @@ from crescendo.report.study_page import comparison_page, script_for
 from crescendo.report.study_story import ComparisonStory, Listing
 from crescendo.studies.comparing import NEAR, PAGES, Comparison
 from crescendo.studies.contestants import Contestant, course
-from crescendo.studies.intervals import Interval, mean_of
+from crescendo.studies.intervals import mean_of
 from crescendo.studies.study_files import MEASURES, at_most, bounded, csv_text, measures_of, shown_sigma, write_text
 from crescendo.studies.tuning_story import privacy_notes, trials_of, tuning_notes, tuning_of
 from crescendo.studies.verdicts import listed, summary
@@ -121,19 +121,13 @@ def _curves(found: Comparison) -> dict[str, list[StudyLine]]:
                 StudyLine(
                     one.name,
                     x,
-                    [_short(mean, "mean") for mean in means],
-                    [_short(mean, "low") for mean in means] if bounds else (),
-                    [_short(mean, "high") for mean in means] if bounds else (),
+                    [None if mean is None else mean.mean for mean in means],
+                    [None if mean is None else mean.low for mean in means] if bounds else (),
+                    [None if mean is None else mean.high for mean in means] if bounds else (),
                 )
             )
         curves[measure] = lines
     return curves
-
-
-def _short(mean: Interval | None, side: str) -> float | None:
-    """Five digits are more than a picture shows."""
-    value: float | None = None if mean is None else getattr(mean, side)
-    return None if value is None else float(f"{value:.5g}")
 
 
 def _results(found: Comparison) -> Listing:

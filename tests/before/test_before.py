@@ -35,7 +35,7 @@ HERE = Path(__file__).parent
 BASE: dict[str, Any] = {
     "run": {"seed": 11},
     "data": {"source": "synthetic:rows=900,features=7"},
-    "clients": {"count": 3},
+    "clients": {"count": 3, "combine": "sum"},
     "objective": {"l2": 0.01},
     "schedule": {
         "rounds": 8,

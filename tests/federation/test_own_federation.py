@@ -294,7 +294,7 @@ def test_a_model_with_an_optimiser_of_its_own_is_refused_by_minibatch_and_not_by
 def test_running_statistics_are_served_as_a_mean_and_without_privacy_or_refused(tmp_path: Path) -> None:
     kind = written(tmp_path, more="\n    running_layer = 'the layer 2 (BatchNorm1d)'")
     asked = federation(kind)
-    asked["clients"] = {"count": 2, "weights": "uniform"}
+    asked["clients"] = {"count": 2, "weights": "uniform", "combine": "sum"}
     with pytest.raises(ConfigError, match=r'the layer 2 \(BatchNorm1d\) keeps .*use clients.combine = "mean"'):
         with_copy(build_terms(terms_text(read(asked))), servers_copy(kind))
     asked["clients"]["combine"] = "mean"

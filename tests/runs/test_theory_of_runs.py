@@ -24,7 +24,8 @@ WAITING = {"tau": {"kind": "theorem"}, "d": 0}
 
 
 def config(schedule: dict[str, Any], **sections: Any) -> dict[str, Any]:
-    return SMALL | {"schedule": {"rounds": 30, "wait": {"rounds": 0}, **schedule}, **sections}
+    summed = {"clients": {**SMALL["clients"], "combine": "sum"}}  # which the theory is about
+    return SMALL | summed | {"schedule": {"rounds": 30, "wait": {"rounds": 0}, **schedule}, **sections}
 
 
 def certified(schedule: dict[str, Any], **sections: Any) -> Any:
@@ -140,3 +141,8 @@ def test_terms_say_m1_where_there_are_masks_and_without_it_mean_what_they_meant(
         terms_text(read(case(**{**served, "schedule": {**served["schedule"], "sizes": recipe}})))
     unmasked = json.loads(terms_text(read(case(**{**served, "schedule": {**served["schedule"], "blocks": 1}}))))
     assert "m1" not in unmasked["schedule"]["steps"], "the text of terms without masks is what it was"
+
+
+def test_the_theorem_s_schedule_with_the_mean_says_that_the_theorem_is_about_the_sum() -> None:
+    found = certified({**OWN, "wait": WAITING}, clients={"count": 2})
+    assert found.theorem is None and 'clients.combine = "sum" holds a run against it' in found.notes[-1]

@@ -205,6 +205,11 @@ class Book:
     def _check_fits(self, promise: Promise) -> None:
         orders = promise.orders if self.blank else self.orders
         before, after = self.promised(), self._promised([*self.accounts.values(), Account(promise)], orders)
+        if math.isinf(promise.epsilon) and math.isfinite(self.budget.epsilon):
+            raise Refused(
+                f"federation {promise.federation!r} adds no noise that an epsilon could come from, and the data set has a budget "
+                f"of epsilon {self.budget.epsilon:g}; agree on terms with a private mechanism, or use records without a budget"
+            )
         if after.epsilon > self.budget.epsilon:
             raise Refused(  # what is left stands in the message, for the data's owner alone
                 f"federation {promise.federation!r} asks for epsilon {promise.epsilon:.4g} at delta {promise.delta:.3g}, but of "
