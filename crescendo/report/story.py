@@ -13,6 +13,7 @@ import numpy as np
 from crescendo.core.arrays import Array
 from crescendo.privacy.planning.guarantee import Guarantee
 from crescendo.privacy.planning.protection import Withheld
+from crescendo.report import waiting
 from crescendo.report.inequalities import schedule_row
 from crescendo.report.lanes import Lanes
 from crescendo.report.measures import Measure, chosen_rows, measures_of
@@ -38,6 +39,7 @@ class Story:
     constant: tuple[int, int]  # the size that constant rounds would have, and how many they would be
     constant_why: str  # how that size was chosen
     lanes: Lanes
+    why_waiting: str | None  # the cause, and what would end it; None where clients hardly waited
     broadcasts: Array  # virtual seconds
     staleness: Array  # rows of (t, delay used, delay allowed)
     bound: str  # what the delay is held against
@@ -78,6 +80,7 @@ class Story:
             constant=(result.constant.size, result.constant.rounds),
             constant_why=result.constant.why,
             lanes=lanes,
+            why_waiting=waiting.why_waiting(result, lanes.waiting),
             broadcasts=result.trace.tables["broadcasts"]["made_at"],
             staleness=_staleness(result),
             bound=_bound(result),
@@ -113,7 +116,6 @@ def without_folders(toml: str) -> str:
 def _headline(result: Any, lanes: Lanes, grows: bool) -> list[tuple[str, str, str]]:
     constant = result.constant
     ours, theirs = result.bytes_up + result.bytes_down, constant.bytes_up + constant.bytes_down
-    away = f"; away {share(lanes.away)}" if lanes.away else ""
     rows = [
         *_learned(result),
         ("Rounds", f"{result.rounds:,}", f"{constant.rounds:,} constant ones" if grows else "completed"),
@@ -123,7 +125,7 @@ def _headline(result: Any, lanes: Lanes, grows: bool) -> list[tuple[str, str, st
             f"{result.gradients:,}",
             f"over all clients, {result.broadcasts:,} broadcast{'s' if result.broadcasts != 1 else ''}",
         ),
-        ("Waiting", share(lanes.waiting), f"of the clients' time{away}"),
+        ("Waiting", share(lanes.waiting), waiting.headline(lanes.waiting, lanes.away)),
         ("Virtual time", f"{result.virtual_seconds:,.0f} s", "on the simulated clock"),
     ]
     made = result.prepared.privacy
