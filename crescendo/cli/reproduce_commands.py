@@ -25,6 +25,10 @@ def _reproduce(
     quick: Annotated[
         bool, typer.Option("--quick", help="Few seeds and short runs, to see that everything works.")
     ] = False,
+    seeds: Annotated[
+        int | None, typer.Option(help="How many seeds; by default each experiment's own number, 1 with --quick.")
+    ] = None,
+    first_seed: Annotated[int, typer.Option(help="The first of the seeds, which follow one another.")] = 0,
     out: Annotated[
         Path | None,
         typer.Option(help="The folder for results.md and results/; by default reproduced, or reproduced-quick."),
@@ -44,8 +48,10 @@ def _reproduce(
 
         from crescendo.cli.forecast import Forecast, on_stderr
         from crescendo.cli.terminal import progress_bar
+        from crescendo.reproduce.experiment import Effort
         from crescendo.reproduce.reproduction import PAGE, reproduce
 
+        effort = Effort(quick, seeds, first_seed)
         where = out or Path("reproduced-quick" if quick else "reproduced")
         with progress_bar() as bar:
             task = bar.add_task("Starting", total=None)
@@ -57,7 +63,7 @@ def _reproduce(
                     done, total
                 )
 
-            found = reproduce(name, where, quick=quick, processes=processes, progress=progress)
+            found = reproduce(name, where, effort, processes=processes, progress=progress)
         print_json(_as_json(found, where / PAGE)) if as_json else _print_findings(found, where / PAGE)
 
 
@@ -87,6 +93,7 @@ def _as_json(found: Sequence["StoredFindings"], page: Path) -> dict[str, Any]:
                 "name": one.name,
                 "quick": one.quick,
                 "absent": list(one.absent),
+                "seeds": list(one.seeds),
                 "statements": [{**asdict(said), "verdict": said.verdict} for said in one.findings.statements],
             }
             for one in found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
 
@@ -35,13 +36,15 @@ def some_of(source: str, records: int) -> Dataset:
     return replace(data, train=data.train.take(rows))
 
 
-def trained_net(source: str, config: Config, seeds: int, points: int = 0, records: int | None = None) -> Config:
+def trained_net(
+    source: str, config: Config, seeds: Sequence[int], points: int = 0, records: int | None = None
+) -> Config:
     """As `trials.trained`, for a config without an objective. With ``points`` the accuracy is followed so many times.
 
     With ``records`` the clients have only so many training records among them.
     """
     data = dataset(source) if records is None else some_of(source, records)
-    runs = [_run(source, data, config, seed, points) for seed in range(seeds)]
+    runs = [_run(source, data, config, seed, points) for seed in seeds]
     prepared = runs[0][0]
     found: Config = {
         "rounds": prepared.terms.rounds,

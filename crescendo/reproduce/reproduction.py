@@ -9,6 +9,7 @@ from pathlib import Path
 from crescendo.errors import ConfigError
 from crescendo.reproduce.catalogue import EXPERIMENTS, chosen
 from crescendo.reproduce.drawing import check_drawing, draw
+from crescendo.reproduce.experiment import Effort
 from crescendo.reproduce.results_page import page
 from crescendo.reproduce.runner import Progress, cores, run_experiments
 from crescendo.reproduce.stored_findings import StoredFindings
@@ -18,7 +19,7 @@ FOLDER, PAGE = "results", "results.md"
 
 
 def reproduce(
-    name: str, out: Path, *, quick: bool = False, processes: int | None = None, progress: Progress | None = None
+    name: str, out: Path, effort: Effort, *, processes: int | None = None, progress: Progress | None = None
 ) -> list[StoredFindings]:
     """Run the experiment ``name``, or "all", and write OUT/results/NAME.json, its plots, and OUT/results.md.
 
@@ -29,10 +30,12 @@ def reproduce(
         raise ConfigError(f"--processes must be at least 1, got {processes}")
     check_drawing()
     folder, done = out / FOLDER, list[StoredFindings]()
-    StoredFindings.check_room([one.name for one in experiments], folder, quick)
+    if folder.is_dir():
+        stored_in(folder)  # what the page cannot be made of is refused before anything is run
+    StoredFindings.check_room([one.name for one in experiments], folder, effort.quick)
     with _folder(folder):
-        for experiment, findings, absent in run_experiments(experiments, quick, processes or cores(), progress):
-            found = StoredFindings.of(experiment, quick, absent, findings)
+        for experiment, findings, absent in run_experiments(experiments, effort, processes or cores(), progress):
+            found = StoredFindings.of(experiment, effort, absent, findings)
             found.write(folder)
             for plot in findings.plots:
                 draw(plot, folder)

@@ -10,16 +10,25 @@ from crescendo.reproduce.stored_findings import StoredFindings
 _HEAD = """# Results
 
 Made by `crescendo reproduce` from the files in `{folder}/`, never edited by hand. Every experiment of the paper is run again
-from the data: what the paper states, what was measured, and the verdict. Verdicts follow one rule, set before the runs: a
-statement is tried in every setting of its experiment, and is *reproduced* if it held in all of them, *in part* if in some, *not
-reproduced* if in none. Each experiment says what "held" means (for private LeNet-5 the wording was changed after short trials,
-before the runs on this page). The paper does not say whether clients' updates are summed or averaged, nor how clients' clocks
-relate, so both combinations and three timings are settings:
+from the data: what the paper states, what was measured, and the verdict. A statement is tried in every setting of its
+experiment, and in each the 95% interval over seeds (Student's, of the differences seed by seed where two schemes are compared)
+decides: the statement *held* if the whole interval meets it, *failed* if none of it does, and else these seeds cannot tell.
+A run that broke off counts as an accuracy of 0. Of all settings together a statement is
+
+- *reproduced* if it held in all of them, *not reproduced* if it failed in all;
+- *in part* if it held in some and failed in others;
+- *undecided* otherwise: in some settings the seeds cannot tell, and they could turn the verdict. One seed can never tell.
+
+An interval speaks of its own setting alone: of many statements, a few are judged wrongly by chance. What is computed and not
+measured, such as numbers of rounds, has no interval. Each experiment says what "held" means. The margins are those of earlier
+versions of this page, which judged by bare means. The paper does not say whether clients' updates are summed or averaged, nor how
+clients' clocks relate, so both combinations and three timings are settings:
 
 - **sum**, **mean**: the server adds the clients' updates, as the paper's Algorithm 3 has it, or takes their mean;
 - **lock-step**: all clients compute at one speed and messages take no time; **staggered**: client c of n starts c/n of a round
   later; **heterogeneous**: speeds from 1 to 4 and log-normal latency.
 
+Experiments whose section says so have the runs of an earlier version, which kept less than intervals of differences need.
 `crescendo reproduce all` runs all of it but the experiments with neural networks and those that take as long, which run when they
 are named. On one machine a rerun of the same code gives the same files, byte for byte.
 
@@ -28,7 +37,7 @@ The source of the paper has no figures, so what its figures show is taken from i
 _QUICK = (
     "**From a quick run, with few seeds and stand-ins for absent data: a check that everything works, not a result.**\n"
 )
-_VERDICTS = ("reproduced", "in part", "not reproduced", "data not present")
+_VERDICTS = ("reproduced", "in part", "not reproduced", "undecided", "data not present")
 
 
 def page(stored: Sequence[StoredFindings], experiments: Sequence[Experiment], folder: str) -> str:
@@ -39,7 +48,7 @@ def page(stored: Sequence[StoredFindings], experiments: Sequence[Experiment], fo
     if any(found.quick for _, found in shown):
         lines.append(_QUICK)
     lines.append("## Summary\n")
-    lines += markdown_table(("experiment", "in the paper", *_VERDICTS), (_counts(*pair) for pair in shown))
+    lines += markdown_table(("experiment", "in the paper", "seeds", *_VERDICTS), (_counts(*pair) for pair in shown))
     if missing := [one.name for one in experiments if one.name not in by_name]:
         lines.append(f"\nNot run, and so not on this page: {', '.join(missing)}.")
     for experiment, found in shown:
@@ -50,12 +59,14 @@ def page(stored: Sequence[StoredFindings], experiments: Sequence[Experiment], fo
 def _counts(experiment: Experiment, stored: StoredFindings) -> tuple[str, ...]:
     verdicts = [one.verdict.partition(":")[0] for one in stored.findings.statements]
     numbers = (str(verdicts.count(word) or "") for word in _VERDICTS)
-    return (f"[{experiment.title}](#{_anchor(experiment.title)})", experiment.where, *numbers)
+    return (f"[{experiment.title}](#{_anchor(experiment.title)})", experiment.where, _many(stored.seeds), *numbers)
 
 
 def _section(experiment: Experiment, stored: StoredFindings, folder: str) -> list[str]:
     found = stored.findings
     lines = [f"## {experiment.title}\n", experiment.about, "", f"`crescendo reproduce {experiment.name}`. {found.rule}"]
+    if stored.seeds:
+        lines[-1] += f" {_named_seeds(stored.seeds)}"
     if stored.absent:
         lines.append(f"\nData not present: {', '.join(stored.absent)}.")
     if found.statements:
@@ -68,6 +79,18 @@ def _section(experiment: Experiment, stored: StoredFindings, folder: str) -> lis
     if found.remarks:
         lines += ["", *(f"- {remark}" for remark in found.remarks)]
     return lines
+
+
+def _many(seeds: Sequence[int]) -> str:
+    return str(len(seeds)) if seeds else "none needed"
+
+
+def _named_seeds(seeds: Sequence[int]) -> str:
+    """
+    >>> _named_seeds((0, 1, 2)), _named_seeds((7,))
+    ('Seeds 0 to 2.', 'One seed: 7.')
+    """
+    return f"Seeds {seeds[0]} to {seeds[-1]}." if len(seeds) > 1 else f"One seed: {seeds[0]}."
 
 
 def _statements(found: Sequence[PaperStatement]) -> list[str]:

@@ -14,17 +14,17 @@ from threadpoolctl import threadpool_limits
 
 from crescendo.data import catalogue
 from crescendo.errors import UsageError
-from crescendo.reproduce.experiment import Experiment, Findings, Job, Outcome
+from crescendo.reproduce.experiment import Effort, Experiment, Findings, Job, Outcome
 
 Progress = Callable[[str, int, int], None]
 """Told after every job: the experiment's name, jobs done and jobs in all."""
 
 
 def run_experiments(
-    experiments: Sequence[Experiment], quick: bool, processes: int, progress: Progress | None = None
+    experiments: Sequence[Experiment], effort: Effort, processes: int, progress: Progress | None = None
 ) -> Iterator[tuple[Experiment, Findings, list[str]]]:
     """Each experiment with its findings and the names of data that were not there, as soon as all of its jobs are done."""
-    lists = [list(one.jobs(quick)) for one in experiments]
+    lists = [list(one.jobs(effort)) for one in experiments]
     total, done = sum(map(len, lists)), 0
     outcomes = _outcomes([job for jobs in lists for job in jobs], processes)
     for experiment, jobs in zip(experiments, lists, strict=True):

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from crescendo.reproduce.experiment import Line, Outcome
+from crescendo.reproduce.seed_verdicts import Scores, differences, interval
 
 COMBINATIONS = ("sum", "mean")
 TIMINGS = ("lock-step", "staggered", "heterogeneous")
@@ -79,28 +80,39 @@ def span(values: Sequence[float | None]) -> str:
     return ", or ".join(part for part in (text, broke) if part)
 
 
-def no_lower(scores: Sequence[tuple[float | None, float | None]]) -> tuple[int, int]:
-    """In how many of the pairs the first is the same as the second or better, and how many there are.
+def gap(pairs: Sequence[tuple[Scores, Scores]]) -> str:
+    """By how much the first is above the second, from pair to pair, with the widest interval of any of them.
 
-    >>> no_lower([(0.8, 0.805), (0.8, 0.9), (0.9, None), (None, 0.1)])
-    (2, 4)
-    """
-    held = sum(a is not None and (b is None or a >= b - SAME) for a, b in scores)
-    return held, len(scores)
-
-
-def gap(scores: Sequence[tuple[float | None, float | None]]) -> str:
-    """By how much the first is above the second, from pair to pair.
-
-    >>> gap([(0.8, 0.75), (0.8, 0.9)])
+    >>> gap([([0.8], [0.75]), ([0.8], [0.9])])
     '-0.1000 to +0.0500'
+    >>> gap([([0.8, 0.8], [0.7, 0.7]), ([0.8, 0.8], [0.9, 0.8])])
+    '-0.0500 to +0.1000, ± 0.6353 or less'
     """
-    known = sorted(a - b for a, b in scores if a is not None and b is not None)
+    means = [(mean(a), mean(b)) for a, b in pairs]
+    known = sorted(a - b for a, b in means if a is not None and b is not None)
     if not known:
         return "broke off"
     texts = [short(one) if one < 0 else f"+{short(one)}" for one in (known[0], known[-1])]
-    broke = ", or broke off" if len(known) < len(scores) else ""
-    return " to ".join(dict.fromkeys(texts)) + broke
+    broke = ", or broke off" if len(known) < len(means) else ""
+    whole = [pair for pair in pairs if None not in (*pair[0], *pair[1])]
+    return " to ".join(dict.fromkeys(texts)) + margin([differences(*pair) for pair in whole]) + broke
+
+
+def margin(several: Sequence[Scores]) -> str:
+    """Half the widest interval of some means, as text; nothing for single seeds.
+
+    >>> margin([[0.8, 0.9], [0.8, 0.8]]), margin([[0.8]]), margin([])
+    (', ± 0.6353 or less', '', '')
+    """
+    bounds = [found for one in several if (found := interval(one)) is not None]
+    if not bounds:
+        return ""
+    return f", ± {short(max(high - low for low, high in bounds) / 2)}{' or less' if len(bounds) > 1 else ''}"
+
+
+def best_of(several: Sequence[Scores]) -> Scores:
+    """The scores with the highest mean; runs that broke off count as 0."""
+    return max(several, key=lambda scores: sum(one or 0.0 for one in scores) / len(scores))
 
 
 def score_line(label: str, x: Sequence[float], runs: Sequence[Outcome], **look: Any) -> Line:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
 from crescendo.errors import DataError, UsageError
-from crescendo.reproduce.experiment import Experiment, Findings, Line, Panel, PaperStatement, Plot, TextTable
+from crescendo.reproduce.experiment import Effort, Experiment, Findings, Line, Panel, PaperStatement, Plot, TextTable
 from crescendo.whole_files import whole_file
 
 
@@ -20,11 +20,13 @@ class StoredFindings:
     name: str
     quick: bool
     absent: tuple[str, ...]
+    seeds: tuple[int, ...]
     findings: Findings
 
     @classmethod
-    def of(cls, experiment: Experiment, quick: bool, absent: list[str], findings: Findings) -> StoredFindings:
-        return cls(experiment.name, quick, tuple(absent), findings)
+    def of(cls, experiment: Experiment, effort: Effort, absent: list[str], findings: Findings) -> StoredFindings:
+        seeds = seeds_in(job.setting for job in experiment.jobs(effort))
+        return cls(experiment.name, effort.quick, tuple(absent), seeds, findings)
 
     @classmethod
     def check_room(cls, names: Sequence[str], folder: Path, quick: bool) -> None:
@@ -44,11 +46,14 @@ class StoredFindings:
 
     def text(self) -> str:
         """
-        >>> print(StoredFindings("none", True, (), Findings("no rule")).text())  # doctest: +ELLIPSIS
+        >>> print(StoredFindings("none", True, (), (0,), Findings("no rule")).text())  # doctest: +ELLIPSIS
         {
          "name": "none",
          "quick": true,
          "absent": [],
+         "seeds": [
+          0
+         ],
          "findings": {
           "rule": "no rule",
         ...
@@ -59,11 +64,27 @@ class StoredFindings:
     def read(cls, path: Path) -> StoredFindings:
         try:
             plain = json.loads(path.read_text(encoding="utf-8"))
-            return cls(plain["name"], plain["quick"], tuple(plain["absent"]), _findings(plain["findings"]))
+            return cls(
+                plain["name"],
+                plain["quick"],
+                tuple(plain["absent"]),
+                tuple(plain["seeds"]),
+                _findings(plain["findings"]),
+            )
         except (ValueError, KeyError, TypeError) as error:
             raise DataError(
                 f"{path} holds no findings that this version can read ({error}); remove it and run its experiment again"
             ) from error
+
+
+def seeds_in(settings: Iterable[Mapping[str, Any]]) -> tuple[int, ...]:
+    """Every seed that jobs were run with.
+
+    >>> seeds_in([{"seeds": (0, 1)}, {"seed": 2}, {"what": "a formula"}])
+    (0, 1, 2)
+    """
+    found = {seed for one in settings for seed in (*one.get("seeds", ()), *([one["seed"]] if "seed" in one else []))}
+    return tuple(sorted(found))
 
 
 def _findings(plain: dict[str, Any]) -> Findings:

@@ -15,7 +15,7 @@ from crescendo.runs.result import Result
 from crescendo.runs.simulate import simulate
 
 CONVEXITIES = ("strongly convex", "plain convex")
-SEEDS = 5
+SEEDS = 8
 
 Config = dict[str, Any]
 
@@ -82,7 +82,7 @@ def dataset(source: str, classes: tuple[int, ...] | None = None) -> Dataset:
 def trained(
     source: str,
     config: Config,
-    seeds: int,
+    seeds: Sequence[int],
     *,
     every: int | None = None,
     auc: bool = False,
@@ -95,7 +95,7 @@ def trained(
     """
     data = dataset(source, None if classes is None else tuple(classes))
     evaluate = {"every": every or 10**9, "auc": auc}
-    results = [_result(data, {**config, "evaluate": evaluate}, seed) for seed in range(seeds)]
+    results = [_result(data, {**config, "evaluate": evaluate}, seed) for seed in seeds]
     whole = [one for one in results if one is not None]
     found: Config = {
         "rounds": whole[0].rounds if whole else None,
@@ -119,11 +119,17 @@ def _result(data: Dataset, config: Mapping[str, Any], seed: int) -> Result | Non
 
 
 def _curve(results: Sequence[Result]) -> Config:
-    """At every measured model: gradients so far, and the mean, least and largest accuracy over the seeds."""
-    scores = np.array([[row["accuracy"] for row in one.metrics] for one in results], dtype=np.float64)
-    gradients = np.array([[row["gradients"] for row in one.metrics] for one in results], dtype=np.float64)
-    if not len(scores):
+    """At every measured round: gradients so far, and the mean, least and largest accuracy over the seeds.
+
+    Late messages may complete several rounds at once, in some seeds and not in others. A seed without a model of exactly some
+    round has the first model that holds it.
+    """
+    if not results:
         return {"gradients": [], "mean": [], "low": [], "high": []}
+    rounds = sorted({row["k"] for one in results for row in one.metrics})
+    rows = [[next(row for row in one.metrics if row["k"] >= k) for k in rounds] for one in results]
+    scores = np.array([[row["accuracy"] for row in several] for several in rows], dtype=np.float64)
+    gradients = np.array([[row["gradients"] for row in several] for several in rows], dtype=np.float64)
     return {
         "gradients": [rounded(value) for value in gradients.mean(axis=0)],
         "mean": [rounded(value) for value in scores.mean(axis=0)],

@@ -38,8 +38,8 @@ def test_a_rival_that_is_better_is_said_to_be() -> None:
     ]
     found = rivals.findings(runs)
     (said,) = found.statements
-    assert said.verdict == "not reproduced" and "-0.0900 (label against iid)" in said.ours
-    assert "label: FedAvg (0.8000, 0.0400 above the best of ours)" in found.remarks[0]
+    assert said.verdict == "not reproduced" and "-0.0900, ± 0.0000 (label against iid)" in said.ours
+    assert "label: FedAvg (0.8000, +0.0400 (+0.0400 to +0.0400) over the best of ours)" in found.remarks[0]
     assert "dirichlet 0.1: ours, sum (0.8400)" in found.remarks[0]
     assert found.tables[0].columns == ("split", "ours, sum", "FedAvg")
     absent = {"source": "phishing", "split": "iid", "contestant": "sum", "absent": "phishing"}

@@ -10,10 +10,12 @@ import pytest
 
 from crescendo.errors import ConfigError, DataError, UsageError
 from crescendo.reproduce import catalogue, reproduction
-from crescendo.reproduce.experiment import Experiment, Findings, Job, Outcome, PaperStatement, TextTable
+from crescendo.reproduce.experiment import Effort, Experiment, Findings, Job, Outcome, PaperStatement, TextTable
 from crescendo.reproduce.results_page import page
 from crescendo.reproduce.runner import run_experiments
 from crescendo.reproduce.stored_findings import StoredFindings
+
+WHOLE = Effort()
 
 
 def doubled(number: int) -> dict[str, Any]:
@@ -33,19 +35,21 @@ def _findings(outcomes: list[Outcome]) -> Findings:
 
 def _experiment(call: Any = doubled, data: str | None = None) -> Experiment:
     jobs = [Job(call, {"number": number}, data if number == 2 else None) for number in range(5)]
-    return Experiment("numbers", "Numbers", "nowhere", "Doubles.", lambda quick: jobs[: 3 if quick else 5], _findings)
+    return Experiment(
+        "numbers", "Numbers", "nowhere", "Doubles.", lambda effort: jobs[: 3 if effort.quick else 5], _findings
+    )
 
 
 @pytest.mark.slow
 def test_several_processes_give_what_one_gives() -> None:
-    alone, together = (list(run_experiments([_experiment()], False, processes)) for processes in (1, 2))
+    alone, together = (list(run_experiments([_experiment()], WHOLE, processes)) for processes in (1, 2))
     assert alone[0][1:] == together[0][1:]
     assert [row[1] for row in alone[0][1].tables[0].rows] == ["0", "2", "4", "6", "8"]
 
 
 def test_data_that_are_not_there_are_named_and_the_rest_goes_on() -> None:
     told: list[tuple[str, int, int]] = []
-    ((_, found, absent),) = run_experiments([_experiment(data="real-sim")], False, 1, lambda *now: told.append(now))
+    ((_, found, absent),) = run_experiments([_experiment(data="real-sim")], WHOLE, 1, lambda *now: told.append(now))
     assert absent == ["real-sim"]
     assert [row[1] for row in found.tables[0].rows] == ["0", "2", "real-sim", "6", "8"]
     assert told[-1] == ("numbers", 5, 5)
@@ -54,11 +58,11 @@ def test_data_that_are_not_there_are_named_and_the_rest_goes_on() -> None:
 @pytest.mark.slow
 def test_an_error_in_a_process_comes_out_as_it_is() -> None:
     with pytest.raises(UsageError, match="0 is no number to double"):
-        list(run_experiments([_experiment(failing)], False, 2))
+        list(run_experiments([_experiment(failing)], WHOLE, 2))
 
 
 def test_findings_come_back_from_disk_as_they_were(tmp_path: Path) -> None:
-    found = StoredFindings.of(_experiment(), False, ["real-sim"], _findings([{"number": 1, "twice": 2}]))
+    found = StoredFindings.of(_experiment(), WHOLE, ["real-sim"], _findings([{"number": 1, "twice": 2}]))
     found.write(tmp_path)
     assert StoredFindings.read(tmp_path / "numbers.json") == found
 
@@ -77,7 +81,7 @@ def test_a_file_that_holds_no_findings_is_refused_in_a_sentence(tmp_path: Path) 
 
 
 def test_a_quick_run_never_takes_the_place_of_a_whole_one(tmp_path: Path) -> None:
-    StoredFindings.of(_experiment(), False, [], _findings([])).write(tmp_path)
+    StoredFindings.of(_experiment(), WHOLE, [], _findings([])).write(tmp_path)
     with pytest.raises(UsageError, match="name another folder"):
         StoredFindings.check_room(["numbers"], tmp_path, quick=True)
     StoredFindings.check_room(["numbers"], tmp_path, quick=False)
@@ -86,11 +90,11 @@ def test_a_quick_run_never_takes_the_place_of_a_whole_one(tmp_path: Path) -> Non
 
 def test_the_page_shows_what_is_stored_and_says_what_is_quick() -> None:
     experiment = _experiment()
-    whole = StoredFindings.of(experiment, False, ["real-sim"], _findings([{"number": 1, "twice": 2}]))
+    whole = StoredFindings.of(experiment, WHOLE, ["real-sim"], _findings([{"number": 1, "twice": 2}]))
     shown = page([whole], [experiment], "results")
     assert "| two | 4 | 4 | reproduced |" in shown and "Data not present: real-sim." in shown
-    assert "| [Numbers](#numbers) | nowhere | 1 |  |  |  |" in shown and "quick run" not in shown
-    quick = StoredFindings.of(experiment, True, [], _findings([]))
+    assert "| [Numbers](#numbers) | nowhere | none needed | 1 |  |  |  |  |" in shown and "quick run" not in shown
+    quick = StoredFindings.of(experiment, Effort(quick=True), [], _findings([]))
     assert "quick run" in page([quick], [experiment], "results")
     assert "Numbers" not in page([], [experiment], "results")
 
@@ -108,7 +112,7 @@ def test_names_of_experiments_and_plots_are_apart_and_those_that_take_long_must_
 
 def test_too_few_processes_are_refused_before_anything_is_written(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="--processes must be at least 1"):
-        reproduction.reproduce("rounds-law", tmp_path / "out", quick=True, processes=0)
+        reproduction.reproduce("rounds-law", tmp_path / "out", Effort(quick=True), processes=0)
     assert not (tmp_path / "out").exists()
 
 
@@ -116,5 +120,5 @@ def test_a_reproduction_that_fails_leaves_nothing_behind(tmp_path: Path, monkeyp
     pytest.importorskip("matplotlib")
     monkeypatch.setattr(reproduction, "chosen", lambda name: [_experiment(failing)])
     with pytest.raises(UsageError, match="no number to double"):
-        reproduction.reproduce("numbers", tmp_path / "a" / "b", processes=1)
+        reproduction.reproduce("numbers", tmp_path / "a" / "b", WHOLE, processes=1)
     assert list(tmp_path.iterdir()) == []

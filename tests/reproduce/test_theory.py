@@ -38,9 +38,9 @@ def test_a_run_that_falls_like_one_over_t_and_below_the_bound_is_called_so() -> 
         verdicts(theorem_bound.findings([bounded(100.0, -1.0), absent]))["a9a, lambda = 0.01: rate"]
         == "data not present"
     )
-    slow = verdicts(theorem_bound.findings([bounded(100.0, -0.5)]))
+    slow = verdicts(theorem_bound.findings([bounded(100.0, -0.5, seed=seed) for seed in range(2)]))
     assert slow["synthetic, lambda = 0.1: rate"] == "not reproduced"
-    high = verdicts(theorem_bound.findings([bounded(1e8, -1.0)]))
+    high = verdicts(theorem_bound.findings([bounded(1e8, -1.0, seed=seed) for seed in range(2)]))
     assert high["synthetic, lambda = 0.1: upper bound"] == "not reproduced"
 
 
@@ -105,13 +105,17 @@ def settled(eta: float, rate: float, level: float, factor: int, size: int = 10, 
 
 def test_the_rate_and_what_stays_are_read_off_as_they_were_put_in() -> None:
     eta = 1e-3
-    rows = [settled(eta * factor, 2e-3 * factor, 1e-4 * factor, factor) for factor in (1, 4, 16)]
+    rows = [
+        settled(eta * factor, 2e-3 * factor, 1e-4 * factor, factor, seed=j) for factor in (1, 4, 16) for j in (0, 1)
+    ]
     assert constant_step_bound.decay(rows[:1]) == pytest.approx(2e-3, rel=0.02)
     assert constant_step_bound.level(rows[:1]) == [pytest.approx(1e-4, rel=0.01)]
     found = constant_step_bound.findings(rows)
     assert set(verdicts(found).values()) == {"reproduced"}
     assert "eta^1.00" in next(one.ours for one in found.statements if "stays" in one.what)
-    slower = [settled(eta * factor, 2e-5 * factor, 1e-4 * factor**2, factor) for factor in (1, 4, 16)]
+    slower = [
+        settled(eta * factor, 2e-5 * factor, 1e-4 * factor**2, factor, seed=j) for factor in (1, 4, 16) for j in (0, 1)
+    ]
     assert verdicts(constant_step_bound.findings(slower)) == {
         "delay 20: bound": "reproduced",
         "delay 20: rate": "not reproduced",
@@ -154,8 +158,8 @@ def delayed(scores: list[float], limits: list[float], combine: str = "sum") -> l
             "combine": combine,
             "eta": 0.01,
             "value": j,
-            "seeds": 1,
-            "accuracies": [score],
+            "seeds": (0, 1),
+            "accuracies": [score, score],
             "delay": 10 * 2**j,
             "limit": limit,
             "steepest": 1.0,
@@ -181,5 +185,5 @@ def test_a_delay_that_costs_accuracy_is_held_against_the_formula() -> None:
 
 @pytest.mark.slow
 def test_runs_use_the_delay_that_they_are_allowed() -> None:
-    found = delays.run("breast_cancer", "rounds", "mean", 0.01, 3, seeds=1)
+    found = delays.run("breast_cancer", "rounds", "mean", 0.01, 3, seeds=(0,))
     assert found["delay"] >= 3 * delays.SIZE * delays.CLIENTS and found["limit"] > 0 and found["accuracies"][0] > 0.5

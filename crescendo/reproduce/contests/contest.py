@@ -12,6 +12,7 @@ from typing import Any
 from crescendo.algorithms.algorithm_kinds import OURS, algorithm
 from crescendo.data import Dataset
 from crescendo.errors import Diverged, Refused
+from crescendo.reproduce.experiment import TRIAL_SEED
 from crescendo.reproduce.settings import short
 from crescendo.reproduce.trials import dataset, rounded
 from crescendo.runs.result import Result
@@ -19,7 +20,7 @@ from crescendo.runs.simulate import simulate
 from crescendo.studies.intervals import Interval
 from crescendo.studies.tuning import tried_options, validation_cut
 
-TRIAL_SEED = 1_000_000  # of trials: no final run has it
+NOT_SIGNIFICANT = "not significant"
 Score = Callable[[Result], float]
 
 
@@ -43,7 +44,9 @@ class Entrant:
         return found
 
 
-def entered(source: str, entrant: Entrant, trials: int, seeds: int, score: Score) -> tuple[int, list[Result | None]]:
+def entered(
+    source: str, entrant: Entrant, trials: int, seeds: Sequence[int], score: Score
+) -> tuple[int, list[Result | None]]:
     """Which run file scored best in the trials, and the final runs with it and its options; None for one that diverged."""
     data = dataset(source)
     cut = validation_cut(replace(data, test=None), 0)
@@ -51,7 +54,7 @@ def entered(source: str, entrant: Entrant, trials: int, seeds: int, score: Score
     scores = [_scored(_run(cut, entrant, config, options, TRIAL_SEED), score) for config, options in tried]
     config, options = tried[scores.index(max(scores))]
     place = next(j for j, one in enumerate(entrant.configs) if one is config)
-    return place, [_run(data, entrant, config, options, seed) for seed in range(seeds)]
+    return place, [_run(data, entrant, config, options, seed) for seed in seeds]
 
 
 def _scored(result: Result | None, score: Score) -> float:
@@ -79,20 +82,20 @@ def chosen(results: Sequence[Result | None]) -> dict[str, Any]:
 
 
 def difference(ours: Sequence[float | None], theirs: Sequence[float | None]) -> tuple[str, str]:
-    """Ours less theirs, seed by seed: its mean with an interval, and whether it can be told from 0.
+    """Ours less theirs, seed by seed: its mean with an interval, and whether it is significant.
 
     >>> difference([0.5, 0.6], [0.4, 0.5])
     ('+0.1000 (+0.1000 to +0.1000)', 'higher')
     >>> difference([0.5, 0.6], [0.6, 0.5]), difference([None], [0.1])
-    (('0.0000 (-1.2706 to +1.2706)', 'no difference can be told'), ('broke off', 'broke off'))
+    (('0.0000 (-1.2706 to +1.2706)', 'not significant'), ('broke off', 'broke off'))
     """
     pairs = [(a, b) for a, b in zip(ours, theirs, strict=True) if a is not None and b is not None]
     if len(pairs) < max(1, len(ours)):
         return "broke off", "broke off"
     found = Interval.of([round(a - b, 9) for a, b in pairs])
     if found.low is None or found.high is None:
-        return signed(found.mean), "no difference can be told"
-    words = "higher" if found.low > 0 else "lower" if found.high < 0 else "no difference can be told"
+        return signed(found.mean), NOT_SIGNIFICANT
+    words = "higher" if found.low > 0 else "lower" if found.high < 0 else NOT_SIGNIFICANT
     return f"{signed(found.mean)} ({signed(found.low)} to {signed(found.high)})", words
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from crescendo.algorithms.algorithm_kinds import ALGORITHMS
 from crescendo.reproduce.contests.contest import Entrant, chosen, difference, entered
 from crescendo.reproduce.experiment import (
+    Effort,
     Experiment,
     Findings,
     Job,
@@ -29,9 +31,9 @@ OURS = "ours, shares by speed"
 ENTRANTS = (OURS, "ours, equal shares", "ours, constant sizes", "FedAvg", "FedAvg, deadline", "FedAsync", "FedBuff")
 RULE = (
     f"Every entrant is tuned with {TRIALS} trials (step size, one of three sizes, and options of its own), by accuracy at "
-    f"{SECONDS:,.0f} virtual seconds on a fifth of the training records; then it is run with {SEEDS} other seeds, and the "
+    f"{SECONDS:,.0f} virtual seconds on a fifth of the training records; then it is run with other seeds, and the "
     f"newest model at {SECONDS:,.0f} seconds is scored on the test part. Ours, with shares by speed, is higher or lower "
-    "than another if the 95% interval of the differences, seed by seed, says so."
+    "than another if the 95% interval of the differences, seed by seed, lies above or below 0."
 )
 
 
@@ -84,7 +86,7 @@ def _config(gradients: int, eta0: float, weights: Any, sizes: dict[str, Any], ev
     }
 
 
-def run(problem: str, source: str, name: str, seconds: float, trials: int, seeds: int) -> dict[str, Any]:
+def run(problem: str, source: str, name: str, seconds: float, trials: int, seeds: Sequence[int]) -> dict[str, Any]:
     who = entrant(name, ETA0[problem], seconds)
     place, results = entered(source, who, trials, seeds, lambda result: _at(result, seconds))
     whole = [one for one in results if one is not None]
@@ -121,12 +123,12 @@ def _curve(results: list[Result], seconds: float) -> dict[str, list[float | None
     }
 
 
-def jobs(quick: bool) -> list[Job]:
+def jobs(effort: Effort) -> list[Job]:
     found = []
-    for problem in list(ETA0)[:1] if quick else ETA0:
-        source = source_for(problem.partition(",")[0], quick)
-        setting = {"problem": problem, "source": source, "seconds": 60.0 if quick else SECONDS}
-        setting |= {"trials": 3 if quick else TRIALS, "seeds": 2 if quick else SEEDS}
+    for problem in list(ETA0)[:1] if effort.quick else ETA0:
+        source = source_for(problem.partition(",")[0], effort.quick)
+        setting = {"problem": problem, "source": source, "seconds": 60.0 if effort.quick else SECONDS}
+        setting |= {"trials": 3 if effort.quick else TRIALS, "seeds": effort.seeds_of(SEEDS, quick=2)}
         there = [name for name in ENTRANTS if name.startswith("ours") or name.partition(",")[0].lower() in ALGORITHMS]
         found += [Job(run, {**setting, "name": name}, source) for name in there]
     return found

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from crescendo.reproduce.experiment import (
+    Effort,
     Experiment,
     Findings,
     Job,
@@ -15,11 +17,15 @@ from crescendo.reproduce.experiment import (
     Plot,
     TextTable,
 )
+from crescendo.reproduce.seed_verdicts import Scores, above, all_of, any_of, differences, inside
 from crescendo.reproduce.settings import (
     COMBINATIONS,
     SAME,
     TIMINGS,
+    best_of,
+    gap,
     look_of,
+    margin,
     mean,
     named,
     score_line,
@@ -32,6 +38,7 @@ from crescendo.reproduce.settings import (
 from crescendo.reproduce.trials import SEEDS, dataset, federation, grid, rounded, source_for, trained
 
 SIZES = (50, 100, 200, 500, 700, 1000)  # per client and round
+PRAISED = (100, 200)
 PAPER: dict[tuple[str, str], tuple[float, ...]] = {
     ("a9a", "strongly convex"): (0.8418, 0.8443, 0.8386, 0.8333, 0.8298, 0.7271),
     ("a9a", "plain convex"): (0.8409, 0.8415, 0.8417, 0.8299, 0.8346, 0.7276),
@@ -39,13 +46,15 @@ PAPER: dict[tuple[str, str], tuple[float, ...]] = {
     ("covtype.binary", "plain convex"): (0.8421, 0.8438, 0.8404, 0.8381, 0.8379, 0.7287),
 }
 RULE = (
-    f"A number held in a setting (sum or mean, one of three timings) if the mean over seeds is within {SAME} of it; the "
-    f"sentence about 100 and 200, if the better of the two is within {SAME} of the best of all sizes; the fall at 1,000, if "
-    f"its mean is more than {SAME} below that of 100."
+    f"A number held in a setting (sum or mean, one of three timings) if the interval of our mean lies within {SAME} of it; the "
+    f"sentence about 100 and 200, if one of the two is no more than {SAME} below any other size; the fall at 1,000, if its "
+    f"accuracy is more than {SAME} below that of 100: by the intervals of differences, seed by seed."
 )
 
 
-def run(row: tuple[str, str], source: str, combine: str, timing: str, size: int, seeds: int) -> dict[str, Any]:
+def run(
+    row: tuple[str, str], source: str, combine: str, timing: str, size: int, seeds: Sequence[int]
+) -> dict[str, Any]:
     sizes = {"kind": "constant", "size": size, "per_client": True}
     config = federation(row[1], combine, timing, 20_000, sizes, {"kind": "constant", "eta": 0.0025})
     return trained(source, config, seeds)
@@ -61,19 +70,19 @@ def pooled(row: tuple[str, str], source: str) -> dict[str, Any]:
     return {"pooled": rounded(float(model.score(data.test.x, data.test.y)))}
 
 
-def jobs(quick: bool) -> list[Job]:
+def jobs(effort: Effort) -> list[Job]:
     axes = {
         "combine": COMBINATIONS,
-        "timing": TIMINGS[2:] if quick else TIMINGS,
-        "size": (100, 1000) if quick else SIZES,
+        "timing": TIMINGS[2:] if effort.quick else TIMINGS,
+        "size": (100, 1000) if effort.quick else SIZES,
     }
     found = []
     for row in PAPER:
-        source = source_for(row[0], quick)
+        source = source_for(row[0], effort.quick)
         if row[1] == "strongly convex":
             found.append(Job(pooled, {"row": row, "source": source}, source))
         for one in grid(**axes):
-            found.append(Job(run, {"row": row, "source": source, **one, "seeds": 1 if quick else SEEDS}, source))
+            found.append(Job(run, {"row": row, "source": source, **one, "seeds": effort.seeds_of(SEEDS)}, source))
     return found
 
 
@@ -96,43 +105,43 @@ def findings(outcomes: list[Outcome]) -> Findings:
 
 def _number(row: tuple[str, str], size: int, runs: list[Outcome], best: float | None) -> PaperStatement:
     """``best`` is what logistic regression on all records at once reaches."""
-    means = [mean(one["accuracies"]) for one in runs]
+    scores = [one["accuracies"] for one in runs]
     paper, rounds = PAPER[row][SIZES.index(size)], sorted({one["rounds"] for one in runs})
     what = f"{row[0]}, {row[1]}, {size} per client" + "".join(f", {many} rounds" for many in rounds)
-    held = sum(value is not None and abs(value - paper) <= SAME for value in means)
+    verdicts = [inside(one, paper - SAME, paper + SAME) for one in scores]
     beyond = best is not None and paper > best + SAME
-    why = f"no linear model: pooled regression reaches {short(best)}" if beyond and not held else ""
-    return PaperStatement(what, short(paper), span(means), held, len(means), why)
-
-
-def _best(row: tuple[str, str], runs: list[Outcome]) -> PaperStatement:
-    held, tried, found = 0, 0, set()
-    for setting in settings_of(runs):
-        by_size = _by_size(where(runs, **setting))
-        chosen = [value for size, value in by_size.items() if size in (100, 200) and value is not None]
-        known = {size: value for size, value in by_size.items() if value is not None}
-        tried += 1
-        held += bool(chosen) and max(chosen) >= max(known.values()) - SAME
-        found.add(max(known, key=lambda size: known[size]) if known else 0)
-    ours = f"best at {', '.join(map(str, sorted(found)))}" if found else ""
-    return PaperStatement(f"{row[0]}, {row[1]}: the best sizes", "100 or 200", ours, held, tried)
-
-
-def _fall(row: tuple[str, str], runs: list[Outcome]) -> PaperStatement:
-    falls = []
-    for setting in settings_of(runs):
-        by_size = _by_size(where(runs, **setting))
-        first, last = by_size.get(100), by_size.get(1000)
-        falls.append(None if first is None or last is None else first - last)
-    held = sum(fall is not None and fall > SAME for fall in falls)
-    paper = f"falls by {short(PAPER[row][1] - PAPER[row][5])}"
-    return PaperStatement(
-        f"{row[0]}, {row[1]}: from 100 to 1,000", paper, f"falls by {span(falls)}" if falls else "", held, len(falls)
+    why = f"no linear model: pooled regression reaches {short(best)}" if beyond and True not in verdicts else ""
+    return PaperStatement.judged(
+        what, short(paper), span([mean(one) for one in scores]) + margin(scores), verdicts, why
     )
 
 
-def _by_size(runs: list[Outcome]) -> dict[int, float | None]:
-    return {one["size"]: mean(one["accuracies"]) for one in runs}
+def _best(row: tuple[str, str], runs: list[Outcome]) -> PaperStatement:
+    verdicts, found = [], set()
+    for setting in settings_of(runs):
+        by_size = _by_size(where(runs, **setting))
+        others = [scores for size, scores in by_size.items() if size not in PRAISED]
+        praised = [scores for size, scores in by_size.items() if size in PRAISED]
+        verdicts.append(any_of(all_of(inside(differences(one, other), -SAME) for other in others) for one in praised))
+        best = best_of(list(by_size.values()))
+        found.add(next(size for size, scores in by_size.items() if scores is best))
+    ours = f"highest mean at {', '.join(map(str, sorted(found)))}" if found else ""
+    return PaperStatement.judged(f"{row[0]}, {row[1]}: the best sizes", "100 or 200", ours, verdicts)
+
+
+def _fall(row: tuple[str, str], runs: list[Outcome]) -> PaperStatement:
+    pairs = []
+    for setting in settings_of(runs):
+        by_size = _by_size(where(runs, **setting))
+        pairs.append((by_size[100], by_size[1000]))
+    verdicts = [above(differences(*pair), SAME) for pair in pairs]
+    paper = f"falls by {short(PAPER[row][1] - PAPER[row][5])}"
+    ours = f"falls by {gap(pairs)}" if pairs else ""
+    return PaperStatement.judged(f"{row[0]}, {row[1]}: from 100 to 1,000", paper, ours, verdicts)
+
+
+def _by_size(runs: list[Outcome]) -> dict[int, Scores]:
+    return {one["size"]: one["accuracies"] for one in runs}
 
 
 def _table(runs: list[Outcome]) -> TextTable:
@@ -142,14 +151,19 @@ def _table(runs: list[Outcome]) -> TextTable:
         lines.append((", ".join(row), "the paper", *map(short, paper), ""))
         for setting in settings_of(where(runs, row=row)):
             found = {one["size"]: one["accuracies"] for one in where(runs, row=row, **setting)}
-            means = [mean(found[size]) if size in found else None for size in SIZES]
-            near = sum(m is not None and abs(m - p) <= SAME for m, p in zip(means, paper, strict=True))
+            verdicts = [inside(scores, paper[j] - SAME, paper[j] + SAME) for j, scores in _placed(found)]
+            untold = f", {verdicts.count(None)} undecided" if None in verdicts else ""
             cells = (spread(found[size]) if size in found else "" for size in SIZES)
-            lines.append((", ".join(row), named(setting), *cells, f"{near} of {len(found)}"))
+            lines.append((", ".join(row), named(setting), *cells, f"{verdicts.count(True)} of {len(found)}{untold}"))
     columns = ("problem", "setting", *(f"{size}" for size in SIZES), f"within {SAME}")
     return TextTable(
         "Accuracy by samples per client and round, mean ± standard deviation over seeds", columns, tuple(lines)
     )
+
+
+def _placed(found: dict[int, Scores]) -> list[tuple[int, Scores]]:
+    """The scores of each size, with the size's place in the paper's row."""
+    return [(SIZES.index(size), scores) for size, scores in found.items()]
 
 
 def _plots(runs: list[Outcome]) -> tuple[Plot, ...]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from crescendo.reproduce.experiment import (
+    Effort,
     Experiment,
     Findings,
     Job,
@@ -16,6 +18,7 @@ from crescendo.reproduce.experiment import (
     TextTable,
 )
 from crescendo.reproduce.net_trials import trained_net
+from crescendo.reproduce.seed_verdicts import Scores, differences, inside
 from crescendo.reproduce.settings import (
     COMBINATIONS,
     SAME,
@@ -23,9 +26,9 @@ from crescendo.reproduce.settings import (
     curve_line,
     gap,
     look_of,
+    margin,
     mean,
     named,
-    no_lower,
     score_line,
     settings_of,
     short,
@@ -41,13 +44,13 @@ GOOD = 0.9
 LINEAR = {"kind": "power", "scale": 100.0, "per_client": True}
 SCHEMES = ("constant", "diminishing_1", "diminishing_2")
 RULE = (
-    f"A number of the table held in a setting (sum or mean, one of three timings) if the mean over {SEEDS} seeds is within "
+    f"A number of the table held in a setting (sum or mean, one of three timings) if the interval of our mean lies within "
     f"{SAME} of it. The rest is tried with sum and mean under {ONE} timing: diminishing step sizes do as well if no more "
-    f"than {SAME} below constant ones; biased data leave a good accuracy if it is at least {GOOD}."
+    f"than {SAME} below constant ones; biased data leave a good accuracy if it is at least {GOOD}; both by intervals."
 )
 
 
-def run(part: str, combine: str, timing: str, case: Any, seeds: int, gradients: int) -> dict[str, Any]:
+def run(part: str, combine: str, timing: str, case: Any, seeds: Sequence[int], gradients: int) -> dict[str, Any]:
     """``case`` is a size, a scheme or a split, as the ``part`` has it; ``gradients`` are over all clients."""
     config = _config(part, combine, timing, case, gradients)
     return trained_net(SOURCE, config, seeds, points=0 if part == "table" else 10)
@@ -74,8 +77,8 @@ def _config(part: str, combine: str, timing: str, case: Any, gradients: int) -> 
     return config
 
 
-def jobs(quick: bool) -> list[Job]:
-    rest = {"seeds": 1 if quick else SEEDS, "gradients": 1_000 if quick else 20_000}
+def jobs(effort: Effort) -> list[Job]:
+    rest = {"seeds": effort.seeds_of(SEEDS), "gradients": 1_000 if effort.quick else 20_000}
     cells: list[dict[str, Any]] = [
         *grid(part=["table"], combine=COMBINATIONS, timing=TIMINGS, case=PAPER),
         *grid(part=["steps"], combine=COMBINATIONS, timing=[ONE], case=SCHEMES),
@@ -99,27 +102,31 @@ def findings(outcomes: list[Outcome]) -> Findings:
 
 
 def _number(size: int, runs: list[Outcome]) -> PaperStatement:
-    means = [mean(one["accuracies"]) for one in runs]
-    held = sum(value is not None and abs(value - PAPER[size]) <= SAME for value in means)
-    return PaperStatement(f"table: {size} per client", short(PAPER[size]), span(means), held, len(means))
+    scores = [one["accuracies"] for one in runs]
+    verdicts = [inside(one, PAPER[size] - SAME, PAPER[size] + SAME) for one in scores]
+    return PaperStatement.judged(f"table: {size} per client", short(PAPER[size]), _means(scores), verdicts)
 
 
 def _against_constant(runs: list[Outcome], scheme: str) -> PaperStatement:
     pairs = []
     for setting in settings_of(runs):
-        by_case = {one["case"]: mean(one["accuracies"]) for one in where(runs, **setting)}
+        by_case = {one["case"]: one["accuracies"] for one in where(runs, **setting)}
         pairs.append((by_case[scheme], by_case["constant"]))
-    held, tried = no_lower(pairs)
+    verdicts = [inside(differences(*pair), -SAME) for pair in pairs]
     ours = f"accuracy {gap(pairs)}" if runs else ""
-    return PaperStatement(f"step sizes: {scheme} against constant", "works effectively", ours, held, tried)
+    return PaperStatement.judged(f"step sizes: {scheme} against constant", "works effectively", ours, verdicts)
 
 
 def _biased(runs: list[Outcome]) -> PaperStatement:
-    means = [mean(one["accuracies"]) for one in where(runs, case="label")]
-    held = sum(value is not None and value >= GOOD for value in means)
-    return PaperStatement(
-        "biased data: each client has digits of its own", "a good accuracy", span(means), held, len(means)
-    )
+    scores = [one["accuracies"] for one in where(runs, case="label")]
+    verdicts = [inside(one, GOOD) for one in scores]
+    what = "biased data: each client has digits of its own"
+    return PaperStatement.judged(what, "a good accuracy", _means(scores), verdicts)
+
+
+def _means(scores: list[Scores]) -> str:
+    whole = [one for one in scores if None not in one]
+    return span([mean(one) for one in scores]) + margin(whole)
 
 
 def _table_plot(runs: list[Outcome]) -> list[Plot]:

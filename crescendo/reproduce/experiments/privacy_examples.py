@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from crescendo.reproduce.experiment import Experiment, Findings, Job, Outcome, PaperStatement, TextTable
+from crescendo.reproduce.experiment import Effort, Experiment, Findings, Job, Outcome, PaperStatement, TextTable
 from crescendo.reproduce.printed_examples import ERRORS, FORMULAS, TIGHT, PrintedValue
 
 GROUPS = {"formulas": FORMULAS, "errors": ERRORS}
@@ -34,10 +34,10 @@ def tight_value(what: str) -> dict[str, Any]:
     return {"value": next(row for row in TIGHT if row.what == what).compute()}
 
 
-def jobs(quick: bool) -> list[Job]:
+def jobs(effort: Effort) -> list[Job]:
     """The accountant's rows take seconds each; a quick run leaves them out."""
     found = [Job(values, {"group": group}) for group in GROUPS]
-    return found if quick else [*found, *(Job(tight_value, {"what": row.what}) for row in TIGHT)]
+    return found if effort.quick else [*found, *(Job(tight_value, {"what": row.what}) for row in TIGHT)]
 
 
 def findings(outcomes: list[Outcome]) -> Findings:

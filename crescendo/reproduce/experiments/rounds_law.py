@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from crescendo.reproduce.experiment import (
+    Effort,
     Experiment,
     Findings,
     Job,
@@ -37,7 +39,7 @@ RULE = (
 )
 
 
-def run(source: str, kind: str, gradients: int, seeds: int) -> dict[str, Any]:
+def run(source: str, kind: str, gradients: int, seeds: Sequence[int]) -> dict[str, Any]:
     config = {
         "clients": {"count": 5, "combine": "sum"},
         "objective": problem("strongly convex"),
@@ -52,10 +54,10 @@ def run(source: str, kind: str, gradients: int, seeds: int) -> dict[str, Any]:
     return trained(source, config, seeds)
 
 
-def jobs(quick: bool) -> list[Job]:
-    source, most = source_for("a9a", quick), 5 if quick else 10
+def jobs(effort: Effort) -> list[Job]:
+    source, most = source_for("a9a", effort.quick), 5 if effort.quick else 10
     settings = [
-        {"source": source, "kind": kind, "gradients": 1000 * 2**j, "seeds": 1 if quick else 3}
+        {"source": source, "kind": kind, "gradients": 1000 * 2**j, "seeds": effort.seeds_of(3)}
         for j in reversed(range(most))
         for kind in SIZES
     ]

@@ -13,6 +13,7 @@ from crescendo.config.loading import read
 from crescendo.core.arrays import Floats
 from crescendo.data import cache
 from crescendo.objectives.optimum import Optimum
+from crescendo.reproduce.seed_verdicts import Verdict, all_of, inside
 from crescendo.reproduce.trials import dataset
 from crescendo.runs.prepare import Prepared, prepare
 from crescendo.runs.run_events import Event, RoundCompleted
@@ -89,6 +90,16 @@ def over_seeds(runs: Sequence[dict[str, Any]]) -> tuple[Floats, Floats, Floats, 
     t = np.mean([one["t"] for one in runs], axis=0)
     several = np.array([one["distance"] for one in runs])
     return t, several.mean(axis=0), several.min(axis=0), several.max(axis=0)
+
+
+def below_curve(runs: Sequence[dict[str, Any]], curve: Any) -> Verdict:
+    """Whether the expected distance lies below a curve at every point, by the interval over seeds at each."""
+    several = np.array([one["distance"] for one in runs]) / np.asarray(curve)
+    return all_of(inside(column.tolist(), high=1.0) for column in several.T)
+
+
+def where_of(under: Verdict) -> str:
+    return {True: "below", False: "above", None: "about"}[under]
 
 
 def slope(t: Floats, y: Floats, first: float) -> float:
