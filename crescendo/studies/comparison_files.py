@@ -13,7 +13,7 @@ from crescendo.report.study_page import comparison_page, script_for
 from crescendo.report.study_story import ComparisonStory, Listing
 from crescendo.studies.comparing import NEAR, PAGES, Comparison
 from crescendo.studies.contestants import Contestant, course
-from crescendo.studies.intervals import mean_of
+from crescendo.studies.intervals import Interval, mean_of
 from crescendo.studies.study_files import MEASURES, at_most, bounded, csv_text, measures_of, shown_sigma, write_text
 from crescendo.studies.tuning_story import privacy_notes, trials_of, tuning_notes, tuning_of
 from crescendo.studies.verdicts import listed, summary
