@@ -74,3 +74,61 @@ def test_a_full_disk_few_files_and_a_clock_that_is_behind_are_told(monkeypatch: 
 def test_the_version_names_what_a_report_of_a_bug_needs() -> None:
     line = CliRunner().invoke(app, ["--version"]).stdout
     assert line.startswith("crescendo ") and "numpy " in line and "Python 3" in line and line.count("\n") == 1
+
+
+def test_a_table_is_looked_at_in_place_of_the_machine(tmp_path: Path) -> None:
+    rows = [
+        f"{-999 if at % 9 == 0 else at % 40},{['closed', 'open'][at % 2]},${at * at % 97},{['no', 'yes'][at % 2]}"
+        for at in range(60)
+    ]
+    (tmp_path / "a.csv").write_text("\n".join(["temp,status,pay,died", *rows]))
+    words = CliRunner().invoke(app, ["doctor", str(tmp_path / "a.csv")])
+    assert words.exit_code == 0 and "Python" not in words.stdout
+    for says in ("write missing = [-999]", 'write status = "drop"', 'kind = "money", unit = "USD"', "3 to note"):
+        assert says in words.stdout
+    said = json.loads(CliRunner().invoke(app, ["doctor", str(tmp_path / "a.csv"), "--label", "died", "--json"]).stdout)
+    assert said["notes"] == 3 and {"name", "state", "says", "remedy"} == set(said["checks"][0])
+    assert {check["remedy"] for check in said["checks"] if check["name"] == "temp"} == {"missing = [-999]"}
+
+
+@pytest.mark.parametrize(
+    ("typed", "says"),
+    [
+        (["none.csv"], "there is no file"),
+        (["a.csv", "--label", "gone"], "data.label asks for column 'gone'"),
+        (["--label", "y"], "--label is about the columns of a table"),
+        (["one.csv"], "every record of one.csv has the label no"),
+    ],
+)
+def test_a_table_that_cannot_be_looked_at_is_one_sentence(
+    typed: list[str], says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.csv").write_text("a,y\n1,no\n2,yes\n")
+    (tmp_path / "one.csv").write_text("a,y\n1,no\n2,no\n")
+    found = CliRunner().invoke(app, ["doctor", *typed])
+    assert found.exit_code == 1 and says in found.stderr and found.stderr.count("\n") == 1
+
+
+def test_a_draft_counts_codes_as_missing_and_says_what_it_found(tmp_path: Path) -> None:
+    rows = [f"{-999 if at % 9 == 0 else at % 40},{at % 7},{['no', 'yes'][at % 2]}" for at in range(60)]
+    (tmp_path / "a.csv").write_text("\n".join(["temp,b,died", *rows]))
+    drafted = CliRunner().invoke(app, ["data", "schema", str(tmp_path / "a.csv"), "--public"])
+    assert "temp = {low = 0.0, high = 39.0, missing = [-999.0], fill = " in drafted.stdout
+    assert "code for a missing cell does: missing = [-999]" in " ".join(drafted.stdout.replace("#  ", "").split())
+    said = json.loads(CliRunner().invoke(app, ["data", "schema", str(tmp_path / "a.csv"), "--json"]).stdout)
+    assert said["findings"][0]["column"] == "temp" and said["findings"][0]["applied"]
+
+
+def test_a_stated_kind_lands_in_the_private_schema(tmp_path: Path) -> None:
+    rows = [f'"${at % 40 * 100:,}.50",{at % 9} kg,{["no", "yes"][at % 2]}' for at in range(60)]
+    (tmp_path / "a.csv").write_text("\n".join(["pay,weight,died", *rows]))
+    stated = ["--range", "pay=0:5000", "--range", "weight=0:20", "--values", "died=no,yes", "--records", "60"]
+    kinds = ["--kind", "pay=money", "--kind", "weight=unit:kg"]
+    made = CliRunner().invoke(app, ["new", str(tmp_path / "p"), "--csv", str(tmp_path / "a.csv"), *stated, *kinds])
+    schema = (tmp_path / "p" / "schema.toml").read_text()
+    assert made.exit_code == 0 and 'kind = "money"' in schema and 'unit = "kg"' in schema and "looked_at" not in schema
+    wrong = CliRunner().invoke(
+        app, ["new", str(tmp_path / "q"), "--csv", str(tmp_path / "a.csv"), "--kind", "pay=mony"]
+    )
+    assert wrong.exit_code == 1 and "write one of number, money" in wrong.stderr

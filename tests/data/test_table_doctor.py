@@ -353,3 +353,19 @@ def test_a_frame_that_repeats_its_header_or_an_index_says_so(tmp_path: Path) -> 
     assert data.classes == ("no", "yes") and "a line repeats the header" in said(data)
     numbers = pandas.DataFrame({"nr": range(60), "a": np.linspace(0, 1, 60) ** 2, "y": [at % 2 for at in range(60)]})
     assert "'nr' counts the records" in said(crescendo.dataset(numbers, "y"))
+
+
+@pytest.mark.slow
+def test_a_stored_run_reads_a_new_table_as_it_read_its_own(tmp_path: Path) -> None:
+    pandas = pytest.importorskip("pandas")
+
+    def row(draw: random.Random, at: int) -> str:
+        return f'"${1000 * (at % 2) + draw.randint(100, 999):,}",{-999 if at % 9 == 0 else at % 40} kg,{at % 2}'
+
+    frame = pandas.read_csv(table(tmp_path / "a.csv", "pay,weight,y", row))
+    result = crescendo.simulate(frame, "y", clients=2, gradients=2000, missing=[-999], out=tmp_path / "out")
+    asked = frame.drop(columns="y")
+    kept = crescendo.load(tmp_path / "out")
+    assert np.array_equal(kept.predict(asked), result.predict(asked))
+    assert np.array_equal(kept.predict(str(tmp_path / "a.csv")), result.predict(asked))
+    assert np.mean(result.predict(asked) == frame["y"]) > 0.9

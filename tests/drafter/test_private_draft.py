@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from crescendo.data.tables.cells import objects
 from crescendo.data.tables.feature_schema import CategoryColumn, NumberColumn
 from crescendo.data.tables.stated_columns import PublicRange, Statement
+from crescendo.data.tables.written_numbers import Written
 from crescendo.drafter.cell_places import MOST_POWER, OCTAVES, bins, edge, octaves, places
 from crescendo.drafter.draft_certificate import DraftCertificate
 from crescendo.drafter.draft_request import DraftRequest
@@ -203,3 +204,28 @@ def test_a_column_of_very_many_texts_is_counted() -> None:
     cells = Counter(f"{i}" for i in range(300_000))
     made = DraftCertificate(1.0, 1e-6, 5e-7, 4.0, 1, 1)
     assert NoisyCounts(made, SeededSource(0, client=0)).of_places_and_texts(np.zeros(1), cells)[1] == {}
+
+
+# -- declared kinds ------------------------------------------------------------------------------------------------------
+
+
+def test_a_declared_kind_is_counted_as_numbers_and_goes_into_the_schema() -> None:
+    """Undeclared it is text of which nothing repeats: the drafter never infers a kind from records."""
+    table = table_of("pay,died", [f'"${1000 + at:,}.50",{("no", "yes")[at % 2]}' for at in range(3000)])
+    kinds = {"pay": Written("money", "USD")}
+    drafted = drafted_from(table, DraftRequest(4.0, 1e-6, kinds=kinds))
+    assert drafted.schema is not None
+    (pay,) = drafted.schema.columns
+    assert isinstance(pay, NumberColumn) and pay.written == kinds["pay"]
+    assert 500 <= pay.low <= 1200 and 3700 <= pay.high <= 4200
+    assert drafted_from(table, DraftRequest(4.0, 1e-6)).schema is None
+
+
+def test_a_request_without_kinds_is_the_one_that_was_bought_before_there_were_any() -> None:
+    request = DraftRequest(0.5, 1e-7, "died", records=100)
+    assert (
+        request.digest(["age", "died"], "a.csv") == "731f6e65bfd410ba2be71761c8132e6a66d0746e797133c304fe7c35bafdcf8f"
+    )
+    assert replace(request, kinds={"age": Written("percent")}).digest(["age", "died"], "a.csv") != request.digest(
+        ["age", "died"], "a.csv"
+    )
