@@ -1,7 +1,20 @@
-"""Views: facts as lines of text and as a plain HTML table, for what a notebook shows. No colours, so light and dark both read."""
+"""Views: facts as lines of text and as a plain HTML table, for what a notebook shows, and figures that can be written.
 
+Tables have no colours, so light and dark both read.
+"""
+
+from __future__ import annotations
+
+import functools
 import html
+import importlib.util
+import io
+import math
 from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from crescendo.errors import ConfigError
 
 Rows = Sequence[Sequence[str]]
 
@@ -53,3 +66,82 @@ def html_lines(lines: Iterable[str]) -> str:
     '<p>1 &lt; 2</p>'
     """
     return "".join(f"<p>{html.escape(line)}</p>" for line in lines)
+
+
+def plotted(*traces: Any) -> Any:
+    """A plotly figure of ``traces`` that is written as PDF, SVG or PNG by matplotlib, where plotly's kaleido is not installed."""
+    return _drawable()(data=list(traces))
+
+
+@functools.cache
+def _drawable() -> Any:
+    import plotly.graph_objects as go
+
+    class DrawableFigure(go.Figure):  # type: ignore[misc]  # plotly has no types
+        def to_image(self, format: str | None = None, **options: Any) -> bytes:
+            if importlib.util.find_spec("kaleido") is not None:
+                return bytes(super().to_image(format=format, **options))
+            return _drawn(self, (format or "png").lower())
+
+        def write_image(self, file: Any, format: str | None = None, **options: Any) -> None:
+            named = isinstance(file, str | Path)
+            content = self.to_image(format=format or (Path(file).suffix[1:] if named else "png"), **options)
+            if named:
+                Path(file).write_bytes(content)
+            else:
+                file.write(content)
+
+    return DrawableFigure
+
+
+_DRAWN = ("pdf", "svg", "png")
+
+
+def _drawn(figure: Any, form: str) -> bytes:
+    """The lines of a plotly figure as matplotlib draws them."""
+    if form not in _DRAWN:
+        raise ConfigError(
+            f"a figure is written as {', '.join(_DRAWN)}, not as {form or 'nothing'}; for a page write "
+            "figure.write_html('plot.html')"
+        )
+    try:
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+    except ModuleNotFoundError:
+        raise ConfigError(
+            f"a figure is written as {form} by matplotlib; install it with pip install 'crescendo-fl[plots]', or write a page: "
+            "figure.write_html('plot.html')"
+        ) from None
+    drawing: Any = Figure(figsize=(7, 4.5), layout="constrained")
+    FigureCanvasAgg(drawing)
+    axes, layout = drawing.subplots(), figure.layout
+    for trace in figure.data:
+        _draw(axes, trace)
+    axes.set(title=layout.title.text or "", xlabel=layout.xaxis.title.text or "", ylabel=layout.yaxis.title.text or "")
+    for name, axis in (("x", layout.xaxis), ("y", layout.yaxis)):
+        if axis.type == "log":
+            getattr(axes, f"set_{name}scale")("log")
+    if len(figure.data) > 1:
+        axes.legend()
+    axes.grid(alpha=0.3)
+    made = io.BytesIO()
+    drawing.savefig(made, format=form, dpi=200, metadata={"Software": None} if form == "png" else _UNDATED[form])
+    return made.getvalue()
+
+
+_UNDATED = {"pdf": {"CreationDate": None}, "svg": {"Date": None}}
+
+
+def _draw(axes: Any, trace: Any) -> None:
+    y = [math.nan if value is None else value for value in trace.y]
+    x = list(range(len(y))) if trace.x is None else list(trace.x)
+    style = {"marker": "o"} if "markers" in (trace.mode or "") else {}
+    steps = {"drawstyle": "steps-post"} if trace.line.shape == "hv" else {}
+    name = html.unescape(trace.name or "")
+    up, down = trace.error_y.array, trace.error_y.arrayminus
+    if up is None:
+        axes.plot(x, y, label=name, **style, **steps)
+    else:
+        sides = (down if down is not None else up, up)
+        bars = [[math.nan if value is None else value for value in side] for side in sides]
+        axes.errorbar(x, y, yerr=bars, label=name, capsize=3, **style)

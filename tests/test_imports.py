@@ -28,7 +28,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "logs": ("errors",),
     "tables": ("errors",),
     "whole_files": ("system",),
-    "views": (),
+    "views": ("errors",),
     "core": ("errors",),
     "schedules": ("errors", "views"),
     "data": ("errors", "core", "tables"),

@@ -14,7 +14,7 @@ from crescendo.privacy.planning.guarantee import Guarantee
 from crescendo.privacy.planning.protection import HIDDEN, Withheld
 from crescendo.runs.prepare import prepare
 from crescendo.schedules import ScheduleCertificate
-from crescendo.views import html_lines, html_table, text_table
+from crescendo.views import html_lines, html_table, plotted, text_table
 
 _FIRST = 12  # rounds that are shown
 
@@ -79,7 +79,7 @@ class CertifiedRun:
         """The size of every round as a plotly figure."""
         import plotly.graph_objects as go
 
-        figure = go.Figure(go.Scatter(y=self.sizes, mode="lines", line_shape="hv", name="gradients"))
+        figure = plotted(go.Scatter(y=self.sizes, mode="lines", line_shape="hv", name="gradients"))
         figure.update_layout(title=repr(self), xaxis_title="round", yaxis_title="gradients over all clients")
         return figure
 

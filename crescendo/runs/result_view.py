@@ -17,7 +17,7 @@ from crescendo.objectives.objective_kinds import OBJECTIVES
 from crescendo.privacy.planning.protection import HIDDEN
 from crescendo.report.numbers import number, size
 from crescendo.report.references import GUESSES, References
-from crescendo.views import html_lines, html_table, text_table
+from crescendo.views import html_lines, html_table, plotted, text_table
 
 if TYPE_CHECKING:
     from crescendo.runs.result import Result
@@ -181,7 +181,7 @@ def plot(rows: Sequence[Mapping[str, Any]], title: str, against: str = "gradient
 
     shown = next((name for name, *_ in tested(rows[-1])), "loss")
     x = [row["bytes_up"] + row["bytes_down"] if against == "bytes" else row[against] for row in rows]
-    figure = go.Figure(go.Scatter(x=x, y=[row[shown] for row in rows], mode="lines+markers", name=shown))
+    figure = plotted(go.Scatter(x=x, y=[row[shown] for row in rows], mode="lines+markers", name=shown))
     figure.update_layout(title=title, xaxis_title=_AXES.get(against, "bytes sent and received"), yaxis_title=shown)
     return figure
 

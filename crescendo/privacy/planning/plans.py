@@ -15,7 +15,7 @@ from crescendo.privacy.planning.cautions import PERSONS, about_delta
 from crescendo.privacy.planning.comparison import Alternative, Point
 from crescendo.privacy.planning.family import Limits, Shape
 from crescendo.privacy.planning.staircase import Staircase
-from crescendo.views import html_lines, html_table
+from crescendo.views import html_lines, html_table, plotted
 
 _WORTH = 1.001  # noise that is less by a smaller factor is not worth a sentence
 
@@ -138,7 +138,7 @@ class Plan:
         """The size of every round as a plotly figure."""
         import plotly.graph_objects as go
 
-        figure = go.Figure(go.Scatter(y=self.per_round, mode="lines", line_shape="hv", name="records"))
+        figure = plotted(go.Scatter(y=self.per_round, mode="lines", line_shape="hv", name="records"))
         figure.update_layout(title=repr(self), xaxis_title="round", yaxis_title="records expected in a round")
         return figure
 

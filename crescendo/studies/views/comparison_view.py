@@ -8,7 +8,7 @@ from crescendo.errors import UsageError
 from crescendo.report.numbers import size
 from crescendo.studies.contestants import Contestant, course
 from crescendo.studies.views.sweep_view import interval_text
-from crescendo.views import html_lines, html_table, text_table
+from crescendo.views import html_lines, html_table, plotted, text_table
 
 if TYPE_CHECKING:
     from crescendo.studies.comparing import Comparison
@@ -61,7 +61,7 @@ def plot(found: Comparison, against: str) -> Any:
         raise UsageError(f"a plot of a comparison is against {', '.join(_AXES)}, not {against!r}")
     import plotly.graph_objects as go
 
-    figure = go.Figure()
+    figure = plotted()
     for one in found.contestants:
         x, means = course(one.outcomes, against)
         y = [None if mean is None else mean.mean for mean in means]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from crescendo.studies.intervals import Interval
-from crescendo.views import html_lines, html_table, text_table
+from crescendo.views import html_lines, html_table, plotted, text_table
 
 if TYPE_CHECKING:
     from crescendo.studies.sweeping import Sweep
@@ -66,9 +66,9 @@ def plot(found: Sweep) -> Any:
     import plotly.graph_objects as go
 
     groups = [(group, mean) for group in found.groups() if (mean := group.mean(found.measure)) is not None]
-    up = [0.0 if mean.high is None else mean.high - mean.mean for _, mean in groups]
-    down = [0.0 if mean.low is None else mean.mean - mean.low for _, mean in groups]
-    figure = go.Figure(
+    up = [None if mean.high is None else mean.high - mean.mean for _, mean in groups]
+    down = [None if mean.low is None else mean.mean - mean.low for _, mean in groups]
+    figure = plotted(
         go.Scatter(
             x=[_setting(found.varied, group.values) for group, _ in groups],
             y=[mean.mean for _, mean in groups],
