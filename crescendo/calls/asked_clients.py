@@ -48,9 +48,15 @@ class AskedClients:
             return replace(made, whose=Owners(column or free_name(found.x), found.owners), stated=many)._settled()
         if given is None or made.stated is not None:
             return made if column is None else replace(made, whose=column)._settled()
-        if isinstance(given, str):
-            named = is_frame(found.x) and given in found.x.columns
-            return replace(made, whose=given)._settled() if named else made
+        if isinstance(given, str) and is_frame(found.x):
+            return replace(made, whose=given)._settled()
+        several: Any = given
+        if not (isinstance(several, list | tuple) or getattr(several, "shape", ()) or hasattr(several, "__array__")):
+            return made  # which is no number of clients either
+        if found.x is None:
+            raise UsageError(
+                "clients=ids says whose records in memory are; give these too, beside the run file: data=(x, y)"
+            )
         _check_ids(keys, rule)
         from crescendo.data.memory.plain_arrays import as_array
 

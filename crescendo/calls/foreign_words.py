@@ -148,16 +148,18 @@ def no_keyword(call: str, name: str, value: object, known: Collection[str]) -> U
     return UsageError(f"crescendo.{call} has no keyword {name}; {said}")
 
 
-def in_a_sentence(call: str) -> Callable[[_Function], _Function]:
-    """Refuse in one sentence what a public function is not called with, where Python has a TypeError of its own."""
+def in_a_sentence(call: str, more: Collection[str] = ()) -> Callable[[_Function], _Function]:
+    """Refuse in one sentence what a public function is not called with, where Python has a TypeError of its own.
+
+    ``more`` are keywords that it takes beside those of its signature.
+    """
 
     def guard(function: _Function) -> _Function:
         shown = inspect.signature(function)
-        open_ended = any(one.kind is inspect.Parameter.VAR_KEYWORD for one in shown.parameters.values())
 
         @functools.wraps(function)
         def guarded(*given: Any, **keys: Any) -> Any:
-            _check(call, shown, given, keys, open_ended)
+            _check(call, shown, given, keys, more)
             return function(*given, **keys)
 
         return cast(_Function, guarded)
@@ -166,28 +168,24 @@ def in_a_sentence(call: str) -> Callable[[_Function], _Function]:
 
 
 def _check(
-    call: str, shown: inspect.Signature, given: tuple[Any, ...], keys: Mapping[str, Any], open_ended: bool
+    call: str, shown: inspect.Signature, given: tuple[Any, ...], keys: Mapping[str, Any], more: Collection[str]
 ) -> None:
     one = inspect.Parameter
     placed = [p for p in shown.parameters.values() if p.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)]
     named = [p.name for p in shown.parameters.values() if p.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY)]
     first = ", ".join(p.name for p in placed[:2])
     for name, value in keys.items():
-        if name not in named and not open_ended:
-            raise no_keyword(call, name, value, named)
+        if name not in named and name not in more:
+            raise no_keyword(call, name, value, [*more, *named])
     if len(given) > len(placed):
         raise UsageError(
             f"crescendo.{call} takes {len(placed)} arguments by their place and was given {len(given)}; write the others by "
-            f"name, as in crescendo.{call}({first}, {'clients=5' if open_ended else f'{named[-1]}=..'})"
+            f"name, as in crescendo.{call}({first}, {'clients=5' if more else f'{named[-1]}=..'})"
         )
     twice = next((p.name for p in placed[: len(given)] if p.name in keys and p.name in named), None)
     if twice is not None:
         raise UsageError(f"crescendo.{call} was given {twice} by its place and by name; leave one out")
     by_name = set(keys) & set(named)
     lacking = next((p for p in placed[len(given) :] if p.default is one.empty and p.name not in by_name), None)
-    if lacking is None:
-        return
-    for name, value in keys.items():  # records by keyword, say
-        if name not in named and (said := remedy(call, name, value)) is not None:
-            raise UsageError(f"crescendo.{call} has no keyword {name}; {said}")
-    raise UsageError(f"crescendo.{call} lacks {lacking.name}; write crescendo.{call}({first}, ..)")
+    if lacking is not None:
+        raise UsageError(f"crescendo.{call} lacks {lacking.name}; write crescendo.{call}({first}, ..)")

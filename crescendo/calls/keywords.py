@@ -96,6 +96,11 @@ def known(keys: Mapping[str, Any], call: str) -> Raw:
             raise no_keyword(call, name, keys[name], PATHS)
     if isinstance(keys.get("steps"), int | float) and not isinstance(keys["steps"], bool):
         raise UsageError(f"steps={keys['steps']:g} does not say how steps go on; {remedy(call, 'lr', keys['steps'])}")
+    if isinstance(keys.get("steps"), str) and keys["steps"] != "auto":
+        raise UsageError(
+            f'steps="{keys["steps"]:.40}" lacks its numbers; write steps="auto", which chooses them, or a table such as '
+            'steps={"kind": "constant", "eta": 0.1}'
+        )
     return {name: _kept(name, value) for name, value in keys.items() if value is not None}
 
 
@@ -138,7 +143,7 @@ def put(raw: Mapping[str, Any], keys: Mapping[str, Any]) -> Raw:
 
 def spelled_out(function: _Function) -> _Function:
     """Let ``help`` and notebooks show every keyword by name in place of ``**keys``; refuse in a sentence what does not fit."""
-    function = in_a_sentence(function.__name__)(function)
+    function = in_a_sentence(function.__name__, PATHS)(function)
     shown = inspect.signature(function)
     fixed = [one for one in shown.parameters.values() if one.kind is not inspect.Parameter.VAR_KEYWORD]
     word = inspect.Parameter.KEYWORD_ONLY

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Unpack, overload
@@ -10,6 +11,7 @@ from crescendo.algorithms.algorithm_kinds import OURS
 from crescendo.calls.asked_run import AskedRun, Data, Rows, RunFile
 from crescendo.calls.keywords import RunKeys, spelled_out
 from crescendo.calls.watching import watched
+from crescendo.errors import UsageError
 from crescendo.privacy.accounting.accountant import Progress
 from crescendo.runs.result import Result
 from crescendo.runs.run_events import Sink
@@ -107,6 +109,8 @@ def simulate(
     >>> simulate(x, x[:, 0] > x[:, 1], clients=2, gradients=400).accuracy > 0.9
     True
     """
+    if out is not None and not isinstance(out, str | os.PathLike):
+        raise UsageError(f'out is the path of a new folder, such as "runs/mine-1", not of type {type(out).__name__}')
     asked = AskedRun.of("simulate", x, y, data, objective, overrides, name, keys)
     with watched(progress) as watch:
         return run(

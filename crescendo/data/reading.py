@@ -24,6 +24,7 @@ from crescendo.data.tables.table_cautions import about_header, about_spelling
 from crescendo.errors import ConfigError, DataError
 
 _MANY_CLASSES, _FEW_EACH = 20, 20  # classes, and records of each: beyond these, whole numbers look like counts
+IN_MEMORY = "arrays"  # what records are called that a program gives without a name
 _TEST_PART = 1  # as the round of the stream: 0 is the split over clients, 2 the synthetic draw
 
 
@@ -110,6 +111,11 @@ def _path(source: str, folder: Path | None) -> Path:
     if "/" in source or "\\" in source or path.suffix:
         beside = "" if folder is None or path.is_absolute() else f" nor in {folder}"
         raise DataError(f"there is no file {source}{beside}; check the path")
+    if source == IN_MEMORY:
+        raise DataError(
+            "the records of this run file were in a program's memory; give them again, crescendo.simulate(file, data=(x, y)), or "
+            "name their file as data.source"
+        )
     names = [info.name for info in catalogue()]
     near = difflib.get_close_matches(source, names, n=1, cutoff=0.5)
     guess = f"did you mean '{near[0]}'? " if near else ""

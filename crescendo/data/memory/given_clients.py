@@ -97,7 +97,7 @@ def _column(x: Any, name: str) -> Array:
         known = [str(one) for one in x.columns]
         near = difflib.get_close_matches(name, known, n=1)
         meant = f"did you mean '{near[0]}'?" if near else f"its columns are {', '.join(known[:12])}"
-        raise DataError(f"the clients are split by the column '{name:.60}', which x does not have; {meant}")
+        raise DataError(f"clients come from the column '{name:.60}', which x does not have; {meant}")
     return frame_table(x[[name]], "x").columns[name]
 
 
