@@ -27,6 +27,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "system": (),
     "logs": ("errors",),
     "tables": ("errors",),
+    "build": (),
     "whole_files": ("system",),
     "views": ("errors",),
     "core": ("errors",),
@@ -48,7 +49,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "algorithms": (*DOMAIN, "worker", "simulator"),
     "storage": ("errors", "core", "privacy.accounting", "system", "whole_files"),
     "federation": (*DRIVEN, "tables"),
-    "network": (*SERVED, "tables", "interrupts"),
+    "network": (*SERVED, "tables", "interrupts", "build"),
     "audit": (*SERVED, "simulator"),
     "config": BELOW,
     "report": (*BELOW, "config"),
@@ -58,7 +59,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "drafter": (*SERVED, "config", "network.client.ledger_for"),
     "projects": ("errors", "whole_files", "tables", "data", "config", "drafter"),
     "calls": (*BELOW, "config", "runs", "report.references", "studies"),
-    "cli": (*BELOW, "config", "runs", "report", "studies", "reproduce", "drafter", "projects", "calls", "interrupts"),
+    "cli": (*BELOW, "config", "runs", "report", "studies", "reproduce", "drafter", "projects", "calls", "interrupts", "build"),
     "api": (*BELOW, "config", "runs", "report", "studies", "reproduce", "projects", "calls", "cli", "interrupts"),
 }
 """What a room may import: rooms, or one module of a room. ``api`` is `crescendo` itself, with ``__main__``."""

@@ -16,9 +16,7 @@ from pathlib import Path
 from typing import Literal
 
 PORT = 7077  # what the examples and docs listen on
-_LEAST_FREE = (
-    2e9  # bytes of a disk: a server of a small model warns below .32 GB, one of ten million numbers below 8 GB
-)
+_LEAST_FREE = 2e9  # bytes of a disk: a server of a small model warns below .32 GB, one of ten million floats below 8
 _LEAST_FILES = 1024
 _EXTRAS = {
     "network": ("serve, join, status", "grpcio"),
@@ -46,9 +44,11 @@ class MachineCheck:
 
 def versions() -> str:
     """A line with the versions of what matters, for `--version`."""
+    from crescendo.build import build_id
+
     found = [f"{name} {installed}" for name in _SHOWN if (installed := _installed(name)) is not None]
     system = f"Python {platform.python_version()}, {platform.system()} {platform.machine()}"
-    return f"crescendo {version('crescendo-fl')} ({system}; {', '.join(found)})"
+    return f"crescendo {version('crescendo-fl')} (build {build_id()}; {system}; {', '.join(found)})"
 
 
 def checkup() -> Iterator[MachineCheck]:

@@ -186,6 +186,18 @@ _DECLARED = (
     ),
     # -- what is not allowed
     LogEvent(
+        "certificate_expires",
+        "warn",
+        ("the certificate of {party} expires in {days} days",),
+        "sign a new one and copy it to that party, which needs no restart: when it expires its stream is ended",
+    ),
+    LogEvent(
+        "certificate_expired",
+        "error",
+        ("the certificate of {party} has expired, so its stream is ended",),
+        "sign a new one: until then that party is not let in",
+    ),
+    LogEvent(
         "refused",
         "warn",
         (

@@ -4,7 +4,7 @@ from datetime import datetime
 from pathlib import Path
 
 from crescendo.report.figures.run_figures import drawn
-from crescendo.report.rendering import rendered, shared_script
+from crescendo.report.rendering import rendered, script_for
 from crescendo.report.story import Story
 
 
@@ -18,5 +18,4 @@ def page(story: Story, script: str | None = None, made_at: datetime | None = Non
 
 def write_page(story: Story, folder: Path, standalone: bool = False, made_at: datetime | None = None) -> None:
     """``report.html`` in ``folder``. Unless it is to open alone, it uses a copy of plotly's script beside ``folder``."""
-    script = None if standalone else f"../{shared_script(folder.resolve().parent)}"
-    (folder / "report.html").write_text(page(story, script, made_at), encoding="utf-8")
+    (folder / "report.html").write_text(page(story, script_for(folder, standalone), made_at), encoding="utf-8")

@@ -5,6 +5,7 @@ Plotly's script has megabytes: the pages of one folder share a copy of it, and a
 
 from __future__ import annotations
 
+import hashlib
 import tempfile
 from datetime import datetime
 from functools import lru_cache
@@ -41,8 +42,17 @@ def rendered(template: str, behaviour: str, script: str | None, made_at: datetim
     )
 
 
-def shared_script(folder: Path) -> str:
-    """The name of the script in ``folder``. It gets there whole or not at all, since others may be writing it too."""
+def script_for(folder: Path, standalone: bool = False) -> str | None:
+    """Where a page in ``folder`` finds plotly's script: beside the folder; None for inside the page."""
+    name = None if standalone else _shared_script(folder.resolve().parent)
+    return None if name is None else f"../{name}"
+
+
+def _shared_script(folder: Path) -> str | None:
+    """The name of the script in ``folder``. It gets there whole or not at all, since others may be writing it too.
+
+    None if a file of that name holds anything else: a report would run it.
+    """
     from plotly.offline import get_plotlyjs_version
 
     path = folder / f"plotly-{get_plotlyjs_version()}.min.js"
@@ -50,7 +60,14 @@ def shared_script(folder: Path) -> str:
         with tempfile.TemporaryDirectory(dir=folder, prefix=".plotly-") as draft:
             (Path(draft) / path.name).write_text(_plotly(), encoding="utf-8")
             (Path(draft) / path.name).replace(path)
-    return path.name
+    return path.name if _is_plotly(path) else None
+
+
+def _is_plotly(path: Path) -> bool:
+    try:
+        return hashlib.sha256(path.read_bytes()).digest() == hashlib.sha256(_plotly().encode()).digest()
+    except OSError:
+        return False
 
 
 @lru_cache(maxsize=1)

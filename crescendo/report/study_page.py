@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from datetime import datetime
-from pathlib import Path
 from typing import Any
 
 from crescendo.report.figures.study_figures import bands, dots, end_range, shown_range
-from crescendo.report.rendering import rendered, shared_script
+from crescendo.report.rendering import rendered
 from crescendo.report.study_story import ComparisonStory, SweepStory
 
 _AXES = {
@@ -44,8 +43,3 @@ def comparison_page(story: ComparisonStory, script: str | None = None, made_at: 
         "shown": shown_range(lines, story.levels, story.least),
     }
     return rendered("comparison.html", "study.js", script, made_at, story=story, drawn=drawn)
-
-
-def script_for(folder: Path, standalone: bool) -> str | None:
-    """Where a page in ``folder`` finds plotly's script: beside the folder, or inside the page."""
-    return None if standalone else f"../{shared_script(folder.resolve().parent)}"

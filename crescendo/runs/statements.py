@@ -142,8 +142,8 @@ class Statement:
             raise DataError(
                 f"{folder} is not the folder of a run, as it has no privacy.json; name one, or a run file"
             ) from None
-        except ValueError:
-            raise DataError(f"{path} is not JSON; it was changed after the run was written") from None
+        except (ValueError, RecursionError):
+            raise DataError(f"{path} is not JSON that a run writes; it was changed after the run was written") from None
         if found is None:
             return cls(str(folder), "none", NOTHING)
         if isinstance(found, dict) and isinstance(found.get("withheld"), str):
@@ -155,7 +155,7 @@ class Statement:
             check_delta(found["delta"])
             if not clients or min(records for _, records, _ in clients) < 1:
                 raise ValueError
-        except (KeyError, TypeError, ValueError, UsageError):
+        except (KeyError, TypeError, ValueError, UsageError, RecursionError):
             raise DataError(
                 f"{path} does not say what each client released; it was changed after the run was written"
             ) from None

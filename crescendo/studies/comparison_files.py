@@ -8,8 +8,9 @@ from pathlib import Path, PurePath
 from crescendo.report.dates import made_now
 from crescendo.report.figures.study_figures import StudyLine
 from crescendo.report.numbers import number, size
+from crescendo.report.rendering import script_for
 from crescendo.report.story import split_in_words, without_folders
-from crescendo.report.study_page import comparison_page, script_for
+from crescendo.report.study_page import comparison_page
 from crescendo.report.study_story import ComparisonStory, Listing
 from crescendo.studies.comparing import NEAR, PAGES, Comparison
 from crescendo.studies.contestants import Contestant, course

@@ -10,7 +10,8 @@ from crescendo.objectives.score import ACCURACY
 from crescendo.report.dates import made_now
 from crescendo.report.figures.study_figures import MOST_LINES, StudyLine
 from crescendo.report.numbers import level, number, size
-from crescendo.report.study_page import script_for, sweep_page
+from crescendo.report.rendering import script_for
+from crescendo.report.study_page import sweep_page
 from crescendo.report.study_story import Listing, SweepStory
 from crescendo.studies.points import Outcome
 from crescendo.studies.study_files import MEASURES, at_most, bounded, csv_text, measures_of, write_text

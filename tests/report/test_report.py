@@ -88,6 +88,16 @@ def test_reports_of_one_folder_of_runs_share_the_plotting_script(tmp_path: Path)
     assert text.replace("first-1", "second-2") == other
 
 
+def test_a_script_beside_the_run_that_is_not_plotly_s_is_not_used(tmp_path: Path) -> None:
+    simulate(small(), out=tmp_path / "first")
+    (script,) = tmp_path.glob("plotly-*.min.js")
+    script.write_text("alert('hello')", encoding="utf-8")
+    simulate(small(), out=tmp_path / "second")
+    text = (tmp_path / "second" / "report.html").read_text(encoding="utf-8")
+    assert script.name not in text and get_plotlyjs() in text
+    assert script.read_text(encoding="utf-8") == "alert('hello')", "it is another's"
+
+
 def test_a_standalone_report_carries_the_script_itself(tmp_path: Path) -> None:
     result = simulate(small(), out=tmp_path / "run", standalone=True)
     text = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")

@@ -262,3 +262,13 @@ def test_folders_are_numbered_after_the_last(tmp_path: Path) -> None:
     assert next_folder("a9a", tmp_path) == tmp_path / "a9a-11"
     (tmp_path / "a9a-11.running").mkdir()
     assert next_folder("a9a", tmp_path) == tmp_path / "a9a-12"
+
+
+@pytest.mark.parametrize(
+    "nested", ["[" * 100_000, '{"clients":' * 100_000, '{"clients": [' + "[" * 900 + "]" * 900 + "]}"]
+)
+def test_a_privacy_file_of_tables_in_tables_is_refused_in_a_sentence(tmp_path: Path, nested: str) -> None:
+    simulate(small(), out=tmp_path / "run")
+    (tmp_path / "run" / "privacy.json").write_text(nested)
+    refused = CliRunner().invoke(app, ["account", str(tmp_path / "run")])
+    assert refused.exit_code == 1 and "it was changed after the run was written" in " ".join(refused.output.split())

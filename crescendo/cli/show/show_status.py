@@ -172,21 +172,31 @@ def _versions(found: dict[str, Any]) -> str:
     >>> nodes = [{"name": "north", "version": "0.1.0"}]
     >>> print(_versions({"version": "0.2.0", "aggregators": nodes, "clients": clients}))
     Versions: 0.1.0 (aggregator north), 0.2.0 (server, a), unknown (b).
+    >>> clients = [{"name": name, "version": "0.2.0", "build": build} for name, build in (("a", "12ab"), ("b", "34cd"))]
+    >>> print(_versions({"version": "0.2.0", "build": "12ab", "aggregators": [], "clients": clients}))
+    Versions: 0.2.0 build 12ab (server, a), 0.2.0 build 34cd (b).
     >>> print(_versions({"clients": [{"name": "a"}]}))
     Versions: unknown; the server is of a version that does not say.
     """
     if "version" not in found:
         return "Versions: unknown; the server is of a version that does not say."
-    parties, clients = {str(found["version"]): ["server"]}, dict[str, list[str]]()
+    parties, clients = {_version(found, found): ["server"]}, dict[str, list[str]]()
     for node in found["aggregators"]:
         parties.setdefault(str(node["version"]), []).append(f"aggregator {node['name']}")
     for client in found["clients"]:
         if client["version"] is not None:  # it has come since the server was started
-            clients.setdefault(str(client["version"]), []).append(client["name"])
+            clients.setdefault(_version(client, found), []).append(client["name"])
     for version, names in clients.items():
         parties.setdefault(version, []).extend(names if len(names) <= 3 else [f"{len(names):,} clients"])
     words = [f"{version} ({', '.join(parties[version])})" for version in sorted(parties)]
     return f"Versions: {', '.join(words)}."
+
+
+def _version(party: dict[str, Any], found: dict[str, Any]) -> str:
+    """A party's version, with its build if another party runs another build of the same."""
+    version = party["version"]
+    builds = {one.get("build") for one in (found, *found["clients"]) if one["version"] == version} - {None, ""}
+    return f"{version} build {party['build']}" if len(builds) > 1 and party.get("build") else str(version)
 
 
 def _table(found: dict[str, Any]) -> Table:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from crescendo import __version__, system
+from crescendo.build import build_id
 from crescendo.core.arrays import Array
 from crescendo.data.records import Records
 from crescendo.errors import CrescendoError, DataError, UsageError
@@ -48,7 +49,8 @@ class Checkpoints:
             "terms": agreement.digest,
             "client": client,
             "ledger": instance,
-            "program": __version__,  # another may compute the rest of a round otherwise
+            "program": __version__,
+            "build": build_id(),  # another may compute the rest of a round otherwise
         }
         self._unsaved = self._took = 0.0
         self._there, self._said = True, ""  # there may be one of an earlier process

@@ -19,10 +19,12 @@ from dataclasses import dataclass, replace
 from typing import Annotated
 
 from crescendo import __version__
+from crescendo.build import build_id
 from crescendo.errors import PeerError
 from crescendo.network.protocol.codec import FieldKind
 
 LOWEST, HIGHEST = 1, 1  # protocols that this program speaks
+_BUILD = re.compile(r"[0-9a-f]{4,64}")
 UNKNOWN = "unknown"  # the version of a program that sends none
 _PROGRAM = re.compile(r"[0-9A-Za-z][0-9A-Za-z.+!_-]{0,63}")  # as PEP 440 writes versions
 
@@ -31,6 +33,12 @@ def _read_program(what: str, text: str) -> str:
     """A peer's text goes to logs and terminals, so that nothing but a version gets in."""
     if not _PROGRAM.fullmatch(text):
         raise PeerError("a message came with a version that no program has; dropped, check the sender")
+    return text
+
+
+def _read_build(what: str, text: str) -> str:
+    if text and not _BUILD.fullmatch(text):
+        raise PeerError("a message came with a build that no program has; dropped, check the sender")
     return text
 
 
@@ -49,6 +57,7 @@ class PeerVersion:
     program: Annotated[str, FieldKind(_read_program)] = __version__
     lowest: int = LOWEST
     highest: int = HIGHEST
+    build: Annotated[str, FieldKind(_read_build)] = ""
 
     def check(self) -> None:
         """`PeerError` for a range that holds nothing."""
@@ -82,7 +91,7 @@ class PeerVersion:
 
 
 OLD = PeerVersion(UNKNOWN, 1, 1)  # a peer that says nothing
-OURS = PeerVersion()
+OURS = PeerVersion(build=build_id())
 
 
 def program_of(version: PeerVersion | None) -> str:

@@ -26,15 +26,15 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n%crescendo/network/protocol/wire.proto\x12\x0c\x63rescendo.v1\"8\n\x07Settled\x12\r\n\x05\x62\x65low\x18\x01 \x01(\x04\x12\x0e\n\x06\x62\x65yond\x18\x02 \x03(\x04\x12\x0e\n\x06ranges\x18\x03 \x03(\x04\"\x86\x01\n\x04Part\x12\r\n\x05\x61\x62out\x18\x01 \x01(\x04\x12\x0c\n\x04part\x18\x02 \x01(\r\x12\r\n\x05parts\x18\x03 \x01(\r\x12$\n\x06\x66loats\x18\x04 \x01(\x0e\x32\x14.crescendo.v1.Floats\x12\x0f\n\x07numbers\x18\x05 \x01(\x04\x12\x0c\n\x04\x64\x61ta\x18\x06 \x01(\x0c\x12\r\n\x05whole\x18\x07 \x01(\x0c\"5\n\x04Held\x12\r\n\x05\x61\x62out\x18\x01 \x01(\x04\x12\x0e\n\x06length\x18\x02 \x01(\x04\x12\x0e\n\x06sha256\x18\x03 \x01(\x0c\";\n\x07Version\x12\x0f\n\x07program\x18\x01 \x01(\t\x12\x0e\n\x06lowest\x18\x02 \x01(\r\x12\x0f\n\x07highest\x18\x03 \x01(\r\"\xd5\x01\n\x08ToServer\x12$\n\x05hello\x18\x01 \x01(\x0b\x32\x13.crescendo.v1.HelloH\x00\x12*\n\x06update\x18\x02 \x01(\x0b\x32\x18.crescendo.v1.UpdatePartH\x00\x12\"\n\x04void\x18\x03 \x01(\x0b\x32\x12.crescendo.v1.VoidH\x00\x12$\n\x05leave\x18\x04 \x01(\x0b\x32\x13.crescendo.v1.LeaveH\x00\x12\"\n\x04pong\x18\x05 \x01(\x0b\x32\x12.crescendo.v1.PongH\x00\x42\t\n\x07message\"\x8c\x02\n\x05Hello\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x10\n\x08instance\x18\x02 \x01(\t\x12\x12\n\nfederation\x18\x03 \x01(\t\x12\x0e\n\x06\x64igest\x18\x04 \x01(\t\x12\x0c\n\x04last\x18\x05 \x01(\x12\x12\r\n\x05\x65poch\x18\x06 \x01(\x04\x12\t\n\x01k\x18\x07 \x01(\x04\x12+\n\x0c\x61\x63knowledged\x18\x08 \x01(\x0b\x32\x15.crescendo.v1.Settled\x12\r\n\x05token\x18\t \x01(\t\x12&\n\x07version\x18\n \x01(\x0b\x32\x15.crescendo.v1.Version\x12 \n\x04held\x18\x0b \x01(\x0b\x32\x12.crescendo.v1.Held\x12\x11\n\tin_memory\x18\x0c \x01(\x08\"T\n\nUpdatePart\x12\x12\n\nfederation\x18\x01 \x01(\t\x12\x0e\n\x06\x64igest\x18\x02 \x01(\t\x12\"\n\x06vector\x18\x03 \x01(\x0b\x32\x12.crescendo.v1.Part\"9\n\x04Void\x12\r\n\x05round\x18\x01 \x01(\x04\x12\x12\n\nfederation\x18\x02 \x01(\t\x12\x0e\n\x06\x64igest\x18\x03 \x01(\t\")\n\x05Leave\x12\x0e\n\x06reason\x18\x01 \x01(\t\x12\x10\n\x08\x66inished\x18\x02 \x01(\x08\"\x16\n\x04Pong\x12\x0e\n\x06number\x18\x01 \x01(\x04\"\xe1\x01\n\x08ToClient\x12(\n\x07welcome\x18\x01 \x01(\x0b\x32\x15.crescendo.v1.WelcomeH\x00\x12\x30\n\tbroadcast\x18\x02 \x01(\x0b\x32\x1b.crescendo.v1.BroadcastPartH\x00\x12 \n\x03\x61\x63k\x18\x03 \x01(\x0b\x32\x11.crescendo.v1.AckH\x00\x12(\n\x07refusal\x18\x04 \x01(\x0b\x32\x15.crescendo.v1.RefusalH\x00\x12\"\n\x04ping\x18\x05 \x01(\x0b\x32\x12.crescendo.v1.PingH\x00\x42\t\n\x07message\"\xcd\x01\n\x07Welcome\x12\r\n\x05terms\x18\x01 \x01(\t\x12\x12\n\nfederation\x18\x02 \x01(\t\x12\r\n\x05\x65poch\x18\x03 \x01(\x04\x12\x0e\n\x06\x63lient\x18\x04 \x01(\r\x12\r\n\x05start\x18\x05 \x01(\x04\x12\'\n\x08received\x18\x06 \x01(\x0b\x32\x15.crescendo.v1.Settled\x12&\n\x07version\x18\x07 \x01(\x0b\x32\x15.crescendo.v1.Version\x12 \n\x04held\x18\x08 \x01(\x0b\x32\x12.crescendo.v1.Held\"h\n\rBroadcastPart\x12\r\n\x05\x65poch\x18\x01 \x01(\x04\x12$\n\x05yours\x18\x02 \x01(\x0b\x32\x15.crescendo.v1.Settled\x12\"\n\x06vector\x18\x03 \x01(\x0b\x32\x12.crescendo.v1.Part\":\n\x03\x41\x63k\x12$\n\x05yours\x18\x01 \x01(\x0b\x32\x15.crescendo.v1.Settled\x12\r\n\x05\x65poch\x18\x02 \x01(\x04\"F\n\x07Refusal\x12\x0e\n\x06reason\x18\x01 \x01(\t\x12\r\n\x05\x66inal\x18\x02 \x01(\x08\x12\x12\n\x05round\x18\x03 \x01(\x04H\x00\x88\x01\x01\x42\x08\n\x06_round\"\x16\n\x04Ping\x12\x0e\n\x06number\x18\x01 \x01(\x04\"\x1e\n\rStatusRequest\x12\r\n\x05token\x18\x01 \x01(\t\"\x1b\n\x0bStatusReply\x12\x0c\n\x04json\x18\x01 \x01(\t*K\n\x06\x46loats\x12\x0c\n\x08UNSTATED\x10\x00\x12\x0b\n\x07\x46LOAT32\x10\x01\x12\x0b\n\x07\x46LOAT64\x10\x02\x12\x0b\n\x07\x46LOAT16\x10\x03\x12\x0c\n\x08\x42\x46LOAT16\x10\x04\x32\x8a\x01\n\nFederation\x12:\n\x04Join\x12\x16.crescendo.v1.ToServer\x1a\x16.crescendo.v1.ToClient(\x01\x30\x01\x12@\n\x06Status\x12\x1b.crescendo.v1.StatusRequest\x1a\x19.crescendo.v1.StatusReplyb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n%crescendo/network/protocol/wire.proto\x12\x0c\x63rescendo.v1\"8\n\x07Settled\x12\r\n\x05\x62\x65low\x18\x01 \x01(\x04\x12\x0e\n\x06\x62\x65yond\x18\x02 \x03(\x04\x12\x0e\n\x06ranges\x18\x03 \x03(\x04\"\x86\x01\n\x04Part\x12\r\n\x05\x61\x62out\x18\x01 \x01(\x04\x12\x0c\n\x04part\x18\x02 \x01(\r\x12\r\n\x05parts\x18\x03 \x01(\r\x12$\n\x06\x66loats\x18\x04 \x01(\x0e\x32\x14.crescendo.v1.Floats\x12\x0f\n\x07numbers\x18\x05 \x01(\x04\x12\x0c\n\x04\x64\x61ta\x18\x06 \x01(\x0c\x12\r\n\x05whole\x18\x07 \x01(\x0c\"5\n\x04Held\x12\r\n\x05\x61\x62out\x18\x01 \x01(\x04\x12\x0e\n\x06length\x18\x02 \x01(\x04\x12\x0e\n\x06sha256\x18\x03 \x01(\x0c\"J\n\x07Version\x12\x0f\n\x07program\x18\x01 \x01(\t\x12\x0e\n\x06lowest\x18\x02 \x01(\r\x12\x0f\n\x07highest\x18\x03 \x01(\r\x12\r\n\x05\x62uild\x18\x04 \x01(\t\"\xd5\x01\n\x08ToServer\x12$\n\x05hello\x18\x01 \x01(\x0b\x32\x13.crescendo.v1.HelloH\x00\x12*\n\x06update\x18\x02 \x01(\x0b\x32\x18.crescendo.v1.UpdatePartH\x00\x12\"\n\x04void\x18\x03 \x01(\x0b\x32\x12.crescendo.v1.VoidH\x00\x12$\n\x05leave\x18\x04 \x01(\x0b\x32\x13.crescendo.v1.LeaveH\x00\x12\"\n\x04pong\x18\x05 \x01(\x0b\x32\x12.crescendo.v1.PongH\x00\x42\t\n\x07message\"\x8c\x02\n\x05Hello\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x10\n\x08instance\x18\x02 \x01(\t\x12\x12\n\nfederation\x18\x03 \x01(\t\x12\x0e\n\x06\x64igest\x18\x04 \x01(\t\x12\x0c\n\x04last\x18\x05 \x01(\x12\x12\r\n\x05\x65poch\x18\x06 \x01(\x04\x12\t\n\x01k\x18\x07 \x01(\x04\x12+\n\x0c\x61\x63knowledged\x18\x08 \x01(\x0b\x32\x15.crescendo.v1.Settled\x12\r\n\x05token\x18\t \x01(\t\x12&\n\x07version\x18\n \x01(\x0b\x32\x15.crescendo.v1.Version\x12 \n\x04held\x18\x0b \x01(\x0b\x32\x12.crescendo.v1.Held\x12\x11\n\tin_memory\x18\x0c \x01(\x08\"T\n\nUpdatePart\x12\x12\n\nfederation\x18\x01 \x01(\t\x12\x0e\n\x06\x64igest\x18\x02 \x01(\t\x12\"\n\x06vector\x18\x03 \x01(\x0b\x32\x12.crescendo.v1.Part\"9\n\x04Void\x12\r\n\x05round\x18\x01 \x01(\x04\x12\x12\n\nfederation\x18\x02 \x01(\t\x12\x0e\n\x06\x64igest\x18\x03 \x01(\t\")\n\x05Leave\x12\x0e\n\x06reason\x18\x01 \x01(\t\x12\x10\n\x08\x66inished\x18\x02 \x01(\x08\"\x16\n\x04Pong\x12\x0e\n\x06number\x18\x01 \x01(\x04\"\xe1\x01\n\x08ToClient\x12(\n\x07welcome\x18\x01 \x01(\x0b\x32\x15.crescendo.v1.WelcomeH\x00\x12\x30\n\tbroadcast\x18\x02 \x01(\x0b\x32\x1b.crescendo.v1.BroadcastPartH\x00\x12 \n\x03\x61\x63k\x18\x03 \x01(\x0b\x32\x11.crescendo.v1.AckH\x00\x12(\n\x07refusal\x18\x04 \x01(\x0b\x32\x15.crescendo.v1.RefusalH\x00\x12\"\n\x04ping\x18\x05 \x01(\x0b\x32\x12.crescendo.v1.PingH\x00\x42\t\n\x07message\"\xcd\x01\n\x07Welcome\x12\r\n\x05terms\x18\x01 \x01(\t\x12\x12\n\nfederation\x18\x02 \x01(\t\x12\r\n\x05\x65poch\x18\x03 \x01(\x04\x12\x0e\n\x06\x63lient\x18\x04 \x01(\r\x12\r\n\x05start\x18\x05 \x01(\x04\x12\'\n\x08received\x18\x06 \x01(\x0b\x32\x15.crescendo.v1.Settled\x12&\n\x07version\x18\x07 \x01(\x0b\x32\x15.crescendo.v1.Version\x12 \n\x04held\x18\x08 \x01(\x0b\x32\x12.crescendo.v1.Held\"h\n\rBroadcastPart\x12\r\n\x05\x65poch\x18\x01 \x01(\x04\x12$\n\x05yours\x18\x02 \x01(\x0b\x32\x15.crescendo.v1.Settled\x12\"\n\x06vector\x18\x03 \x01(\x0b\x32\x12.crescendo.v1.Part\":\n\x03\x41\x63k\x12$\n\x05yours\x18\x01 \x01(\x0b\x32\x15.crescendo.v1.Settled\x12\r\n\x05\x65poch\x18\x02 \x01(\x04\"F\n\x07Refusal\x12\x0e\n\x06reason\x18\x01 \x01(\t\x12\r\n\x05\x66inal\x18\x02 \x01(\x08\x12\x12\n\x05round\x18\x03 \x01(\x04H\x00\x88\x01\x01\x42\x08\n\x06_round\"\x16\n\x04Ping\x12\x0e\n\x06number\x18\x01 \x01(\x04\"\x1e\n\rStatusRequest\x12\r\n\x05token\x18\x01 \x01(\t\"\x1b\n\x0bStatusReply\x12\x0c\n\x04json\x18\x01 \x01(\t*K\n\x06\x46loats\x12\x0c\n\x08UNSTATED\x10\x00\x12\x0b\n\x07\x46LOAT32\x10\x01\x12\x0b\n\x07\x46LOAT64\x10\x02\x12\x0b\n\x07\x46LOAT16\x10\x03\x12\x0c\n\x08\x42\x46LOAT16\x10\x04\x32\x8a\x01\n\nFederation\x12:\n\x04Join\x12\x16.crescendo.v1.ToServer\x1a\x16.crescendo.v1.ToClient(\x01\x30\x01\x12@\n\x06Status\x12\x1b.crescendo.v1.StatusRequest\x1a\x19.crescendo.v1.StatusReplyb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'crescendo.network.protocol.wire_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_FLOATS']._serialized_start=1824
-  _globals['_FLOATS']._serialized_end=1899
+  _globals['_FLOATS']._serialized_start=1839
+  _globals['_FLOATS']._serialized_end=1914
   _globals['_SETTLED']._serialized_start=55
   _globals['_SETTLED']._serialized_end=111
   _globals['_PART']._serialized_start=114
@@ -42,35 +42,35 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_HELD']._serialized_start=250
   _globals['_HELD']._serialized_end=303
   _globals['_VERSION']._serialized_start=305
-  _globals['_VERSION']._serialized_end=364
-  _globals['_TOSERVER']._serialized_start=367
-  _globals['_TOSERVER']._serialized_end=580
-  _globals['_HELLO']._serialized_start=583
-  _globals['_HELLO']._serialized_end=851
-  _globals['_UPDATEPART']._serialized_start=853
-  _globals['_UPDATEPART']._serialized_end=937
-  _globals['_VOID']._serialized_start=939
-  _globals['_VOID']._serialized_end=996
-  _globals['_LEAVE']._serialized_start=998
-  _globals['_LEAVE']._serialized_end=1039
-  _globals['_PONG']._serialized_start=1041
-  _globals['_PONG']._serialized_end=1063
-  _globals['_TOCLIENT']._serialized_start=1066
-  _globals['_TOCLIENT']._serialized_end=1291
-  _globals['_WELCOME']._serialized_start=1294
-  _globals['_WELCOME']._serialized_end=1499
-  _globals['_BROADCASTPART']._serialized_start=1501
-  _globals['_BROADCASTPART']._serialized_end=1605
-  _globals['_ACK']._serialized_start=1607
-  _globals['_ACK']._serialized_end=1665
-  _globals['_REFUSAL']._serialized_start=1667
-  _globals['_REFUSAL']._serialized_end=1737
-  _globals['_PING']._serialized_start=1739
-  _globals['_PING']._serialized_end=1761
-  _globals['_STATUSREQUEST']._serialized_start=1763
-  _globals['_STATUSREQUEST']._serialized_end=1793
-  _globals['_STATUSREPLY']._serialized_start=1795
-  _globals['_STATUSREPLY']._serialized_end=1822
-  _globals['_FEDERATION']._serialized_start=1902
-  _globals['_FEDERATION']._serialized_end=2040
+  _globals['_VERSION']._serialized_end=379
+  _globals['_TOSERVER']._serialized_start=382
+  _globals['_TOSERVER']._serialized_end=595
+  _globals['_HELLO']._serialized_start=598
+  _globals['_HELLO']._serialized_end=866
+  _globals['_UPDATEPART']._serialized_start=868
+  _globals['_UPDATEPART']._serialized_end=952
+  _globals['_VOID']._serialized_start=954
+  _globals['_VOID']._serialized_end=1011
+  _globals['_LEAVE']._serialized_start=1013
+  _globals['_LEAVE']._serialized_end=1054
+  _globals['_PONG']._serialized_start=1056
+  _globals['_PONG']._serialized_end=1078
+  _globals['_TOCLIENT']._serialized_start=1081
+  _globals['_TOCLIENT']._serialized_end=1306
+  _globals['_WELCOME']._serialized_start=1309
+  _globals['_WELCOME']._serialized_end=1514
+  _globals['_BROADCASTPART']._serialized_start=1516
+  _globals['_BROADCASTPART']._serialized_end=1620
+  _globals['_ACK']._serialized_start=1622
+  _globals['_ACK']._serialized_end=1680
+  _globals['_REFUSAL']._serialized_start=1682
+  _globals['_REFUSAL']._serialized_end=1752
+  _globals['_PING']._serialized_start=1754
+  _globals['_PING']._serialized_end=1776
+  _globals['_STATUSREQUEST']._serialized_start=1778
+  _globals['_STATUSREQUEST']._serialized_end=1808
+  _globals['_STATUSREPLY']._serialized_start=1810
+  _globals['_STATUSREPLY']._serialized_end=1837
+  _globals['_FEDERATION']._serialized_start=1917
+  _globals['_FEDERATION']._serialized_end=2055
 # @@protoc_insertion_point(module_scope)

@@ -62,14 +62,16 @@ class Held(_message.Message):
     def __init__(self, about: _Optional[int] = ..., length: _Optional[int] = ..., sha256: _Optional[bytes] = ...) -> None: ...
 
 class Version(_message.Message):
-    __slots__ = ("program", "lowest", "highest")
+    __slots__ = ("program", "lowest", "highest", "build")
     PROGRAM_FIELD_NUMBER: _ClassVar[int]
     LOWEST_FIELD_NUMBER: _ClassVar[int]
     HIGHEST_FIELD_NUMBER: _ClassVar[int]
+    BUILD_FIELD_NUMBER: _ClassVar[int]
     program: str
     lowest: int
     highest: int
-    def __init__(self, program: _Optional[str] = ..., lowest: _Optional[int] = ..., highest: _Optional[int] = ...) -> None: ...
+    build: str
+    def __init__(self, program: _Optional[str] = ..., lowest: _Optional[int] = ..., highest: _Optional[int] = ..., build: _Optional[str] = ...) -> None: ...
 
 class ToServer(_message.Message):
     __slots__ = ("hello", "update", "void", "leave", "pong")

@@ -49,6 +49,7 @@ from crescendo.network.transport.interrupted_streams import (
 from crescendo.network.transport.pending_streams import PendingStreams, TryLater
 from crescendo.network.transport.rate_limits import RateLimits
 from crescendo.network.transport.security.authenticator import Admit, Authenticator
+from crescendo.network.transport.security.expiry import expiry_of
 from crescendo.network.transport.stream_writer import CLOSE_TIMEOUT, MAX_QUEUED, StreamWriter
 from crescendo.storage.journal.journal_entries import Summed
 
@@ -261,7 +262,8 @@ class AggregatorStreams:
             await link.go_on(left.down)
             held = claim or (None if hello.held is None else Held())
             link.send(NodeWelcome(agreement.text, agreement.federation, host.version, held))
-            with self._admitted_streams.counted(lambda: self._check(hello, context), link.close):
+            check, expires = lambda: self._check(hello, context), expiry_of(context)
+            with self._admitted_streams.counted(check, link.close, f"aggregator {hello.name}", expires):
                 await link.run(context, self._read_all(link, agreement, opened.assembly, context), broken)
         finally:
             self.links.discard(link)

@@ -38,6 +38,7 @@ from crescendo.network.transport.connections import Connections
 from crescendo.network.transport.interrupted_streams import Interrupted, InterruptedStreams
 from crescendo.network.transport.pending_streams import PendingStreams, TermsRequests
 from crescendo.network.transport.security.authenticator import Admit
+from crescendo.network.transport.security.expiry import expiry_of
 
 
 class _ClientHost(Protocol):
@@ -147,7 +148,8 @@ class ClientStreams:
         try:
             held = None if before.up is None else await asyncio.to_thread(before.up.claim)
             await session.go_on(held, before.down)
-            with self._admitted_streams.counted(lambda: host.admit(hello.name, hello.token, context), session.close):
+            check, expires = lambda: host.admit(hello.name, hello.token, context), expiry_of(context)
+            with self._admitted_streams.counted(check, session.close, hello.name, expires):
                 reading = self._read_all(session, agreement, opened.assembly, context)
                 await session.run(context, reading, lambda error: host.on_broken(session, error))
         finally:

@@ -27,13 +27,19 @@ class Parties(NamedTuple):
     def of_client(self, c: int) -> dict[str, Any]:
         """None before the client has joined."""
         if c not in self.clients:
-            return {"version": None, "protocol": None}
-        return {"version": program_of(self.clients[c]), "protocol": self.server.common(self.clients[c])}
+            return {"version": None, "build": None, "protocol": None}
+        version = self.clients[c]
+        build = None if version is None else version.build or None
+        return {"version": program_of(version), "build": build, "protocol": self.server.common(version)}
 
     def of_others(self) -> dict[str, Any]:
         """The server and the aggregators."""
         found = [{"name": node.name, "version": node.program} for node in self.aggregators()]
-        return {"version": self.server.program, "aggregators": sorted(found, key=lambda node: node["name"])}
+        return {
+            "version": self.server.program,
+            "build": self.server.build,
+            "aggregators": sorted(found, key=lambda node: node["name"]),
+        }
 
 
 class StatusReporter:

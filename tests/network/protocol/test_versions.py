@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from typer.testing import CliRunner
 
-from crescendo import __version__
+from crescendo import __version__, build
+from crescendo.build import build_id
+from crescendo.cli.main import app
 from crescendo.errors import PeerError
 from crescendo.network.protocol import tree_pb2, wire_pb2
 from crescendo.network.protocol.tree_messages import MANY_NODES, TO_NODE, TO_PARENT, Alive, NodeHello, NodeVersion
@@ -40,6 +46,7 @@ def test_this_program_still_speaks_with_peers_from_before_versions() -> None:
     "bad",
     [
         *({"program": text} for text in ("", "x" * 65, "1\x1b[2J", "1\n2", "1 2", "[red]1", "\u202e1", "1.0é", "-1")),
+        *({"build": text} for text in ("x" * 12, "abc", "ab" * 40, "12AB34", "1\x1b[2J")),
         *({"lowest": low, "highest": high} for low, high in ((0, 1), (3, 2), (1, 0), (0, 0), (2**32 - 1, 1))),
     ],
 )
@@ -90,3 +97,21 @@ def test_sides_without_a_common_protocol_are_told_both_versions_and_whom_to_upgr
         else '"a" runs Crescendo 0.9.0, which speaks protocol 4 to 6, and the server runs Crescendo 0.5.0, which speaks '
         "protocol 2 to 3; upgrade the server to 0.9.0, or one that speaks protocol 4"
     )
+
+
+def test_two_builds_of_one_version_can_be_told_apart() -> None:
+    assert OURS.build == build_id() and re.fullmatch("[0-9a-f]{12}", OURS.build)
+    assert TO_SERVER.decode(TO_SERVER.encode(Hello("a", INSTANCE, version=OURS))).version == OURS
+    assert OURS.common(PeerVersion(OURS.program, OURS.lowest, OURS.highest, "0123456789ab")) == OURS.highest
+    assert f"build {OURS.build}" in CliRunner().invoke(app, ["--version"]).stdout
+
+
+def test_a_build_is_its_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = set()
+    for name, content in (("a.py", "x = 1"), ("a.py", "x = 2"), ("b.py", "x = 2")):
+        for old in tmp_path.glob("*.py"):
+            old.unlink()
+        (tmp_path / name).write_text(content)
+        monkeypatch.setattr(build, "__file__", str(tmp_path / "build.py"))
+        made.add(build_id.__wrapped__())
+    assert len(made) == 3

@@ -12,14 +12,18 @@ from typing import Any
 import grpc.aio
 import pytest
 
+from crescendo import system
 from crescendo.cli.addresses import listening, place
 from crescendo.errors import Refused
 from crescendo.network.aggregator.node import Node
 from crescendo.network.authority.certificate_requests import request_certificate, sign_request
 from crescendo.network.authority.certificates import make_certificates
 from crescendo.network.authority.revoking import revoke
+from crescendo.network.protocol.wire_messages import Refusal
 from crescendo.network.server import admitted_streams
+from crescendo.network.server.admitted_streams import DAY, EXPIRED, OWN, AdmittedStreams
 from crescendo.network.transport.retry import Backoff, Unreachable
+from crescendo.network.transport.security.authenticator import everybody
 from crescendo.network.transport.security.certificate_file import shown_certificate
 from crescendo.network.transport.security.identity import Identity
 from tests.cli.joining_clients import Told, joins, played
@@ -87,6 +91,52 @@ def test_a_revoked_client_s_stream_ends_and_it_does_not_get_in_again(keys: Path,
             await stays
 
     played(play)
+
+
+def test_a_stream_ends_when_the_certificate_expires_that_was_shown(
+    keys: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """TLS looked at it when the stream began, and a stream lasts as long as the run."""
+    later = 0.0
+    now = system.time
+    monkeypatch.setattr(system, "time", lambda: now() + later)
+
+    async def play() -> None:
+        nonlocal later
+        async with served(keys, tmp_path) as live:
+            client = joining(live, keys, tmp_path)
+            await here(live)
+            assert not live.events("certificate_expires") and not live.events("certificate_expired")
+            later = 84 * DAY
+            await until(lambda: {facts["party"] for facts in live.events("certificate_expires")} == {"client 0", OWN})
+            assert len(live.server.sessions) == 1
+            later = 91 * DAY
+            await until(lambda: bool(live.events("certificate_expired")))
+            later = 0.0  # it has a new one
+            await here(live, times=2)
+            assert not client.done()
+        with pytest.raises(Unreachable):
+            await client
+
+    played(play)
+
+
+def test_an_expiry_is_said_once_a_day_from_a_week_before_and_ends_a_stream_once() -> None:
+    said, ended = list[dict[str, Any]](), list[Refusal]()
+    streams = AdmittedStreams(everybody, lambda event, **facts: said.append({"event": event, **facts}))
+    with (
+        streams.counted(lambda: None, ended.append, "alice", expires=100 * DAY),
+        streams.counted(lambda: None, ended.append, "bob"),
+    ):
+        for day in (92.9, 93.0, 93.5, 94.1, 99.9, 100.0, 100.1):
+            streams.check_expiry(day * DAY, None)
+    assert [(line["event"], line.get("days")) for line in said] == [
+        ("certificate_expires", 7.0),
+        ("certificate_expires", 5.9),
+        ("certificate_expires", 0.1),
+        ("certificate_expired", None),
+    ]
+    assert ended == [EXPIRED] and {line["party"] for line in said} == {"alice"}
 
 
 def test_a_client_that_renewed_its_certificate_comes_back_with_it_when_the_old_one_is_revoked(

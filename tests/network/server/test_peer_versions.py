@@ -68,7 +68,10 @@ def test_the_status_shows_the_version_of_each_client_and_unknown_where_it_sends_
             assert (found["version"], found["aggregators"]) == (__version__, [])
             shown = [(client["version"], client["protocol"]) for client in found["clients"]]
             assert shown == [("9.0.0", OURS.highest), ("unknown", 1), (None, None)]
+            assert (found["build"], [client["build"] for client in found["clients"]]) == (OURS.build, [None] * 3)
             assert [facts["version"] for facts in live.events("joined")] == ["9.0.0", "unknown"]
+            await live.join(2, version=OURS)
+            assert (await status(live))["clients"][2]["build"] == OURS.build
 
     run_async(play)
 
