@@ -5,6 +5,7 @@ The model is that of a run's folder, or of a finished federation.
 
 import io
 import json
+import math
 import secrets
 from collections.abc import Callable
 from pathlib import Path
@@ -130,12 +131,13 @@ def _regression(stored: StoredModel) -> tuple[tuple[Any, ...], Scaling | None]:
         raise stored.refusal("was made by an earlier version, which did not keep what labels mean")
     with damage_named(stored.run):
         classes = tuple(json.loads(str(stored.arrays["classes"])))
-        if stored.trained != "least-squares" and (
-            len(set(classes)) < 2 or not all(isinstance(one, str | int | float) for one in classes)
-        ):
+        if not all(isinstance(one, str) or (type(one) in (int, float) and abs(one) < math.inf) for one in classes):
             raise ValueError("these are no classes")
-        if len(stored.arrays["model"]) % (len(classes) if stored.trained == "softmax" else 1):
-            raise ValueError("the model has another number of classes")
+        if stored.trained != "least-squares" and len(set(classes)) < 2:
+            raise ValueError("a class is there twice")
+        each, rest = divmod(len(stored.arrays["model"]), len(classes) if stored.trained == "softmax" else 1)
+        if rest or (stored.width is not None and each != stored.width + stored.intercept):
+            raise ValueError("the model has another number of features or classes")
         return classes, stored.scaling
 
 
@@ -155,7 +157,9 @@ def _to_onnx(stored: StoredModel) -> bytes:
     model = np.asarray(stored.arrays["model"], dtype=np.float64)
     if not np.isfinite(model).all():
         raise UsageError(f"the model in {stored.run} has numbers that are not finite: the run diverged; run it again")
-    return onnx_bytes(model, stored.trained, classes, stored.intercept, scaling, stored.features)
+    with damage_named(stored.run):
+        names = stored.features
+    return onnx_bytes(model, stored.trained, classes, stored.intercept, scaling, names)
 
 
 def _write(path: Path, content: bytes) -> None:

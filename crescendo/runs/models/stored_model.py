@@ -116,9 +116,19 @@ class StoredModel:
         return "federation" in self.arrays
 
     @property
+    def _said(self) -> dict[str, Any]:
+        """What it says of the records; ValueError, among others, for a file that was changed."""
+        return (json.loads(str(self.arrays["records"])) if "records" in self.arrays else None) or {}
+
+    @property
+    def width(self) -> int | None:
+        """How many features a record has; None in folders of early versions."""
+        return int(self._said["features"]) if self._said else None
+
+    @property
     def features(self) -> tuple[str, ...]:
         """What each feature is called, where that is known."""
-        said = (json.loads(str(self.arrays["records"])) if "records" in self.arrays else None) or {}
+        said = self._said
         if "names" in self.arrays:
             return tuple(json.loads(str(self.arrays["names"])))
         if said.get("schema") is not None and (self.run / "schema.toml").is_file():
@@ -128,8 +138,8 @@ class StoredModel:
     @property
     def by_schema(self) -> bool:
         """Whether its features are what a schema makes of a table's columns."""
-        said = (json.loads(str(self.arrays["records"])) if "records" in self.arrays else None) or {}
-        return said.get("schema") is not None
+        with damage_named(self.run):
+            return self._said.get("schema") is not None
 
     @property
     def trained(self) -> str:
@@ -153,9 +163,8 @@ class StoredModel:
     @property
     def scaling(self) -> Scaling | None:
         """What was applied to the features; ValueError, among others, for a file that was changed."""
-        said = (json.loads(str(self.arrays["records"])) if "records" in self.arrays else None) or {}
-        plain = said.get("scaling")
-        return None if plain is None else Scaling.from_plain(plain, int(said["features"]))
+        plain = self._said.get("scaling")
+        return None if plain is None else Scaling.from_plain(plain, int(self._said["features"]))
 
     @property
     def is_torch(self) -> bool:
