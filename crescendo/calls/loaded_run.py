@@ -145,7 +145,7 @@ class LoadedRun(LoadedModel):
             what = "a model of a program's own" if asked.kind in OBJECTIVES else f"{asked.kind.rpartition('/')[2]:.80}"
             raise UsageError(
                 f"{stored.folder} trained {what}, and load runs no code that a folder names; give the model: "
-                "crescendo.load(folder, objective=..)"
+                "crescendo.load(folder, objective=..), or --model FILE.py:NAME of crescendo predict"
             )
         if isinstance(given, str):
             return ModelFile.read(given, asked="objective").made(sample, with_classes(given, asked.options, classes))

@@ -134,6 +134,16 @@ def test_names_from_elsewhere_are_no_markup(tmp_path: Path) -> None:
     assert plain("a\nb") == "a?b" and code("``") == "`''`"
 
 
+def test_the_card_of_a_model_that_a_program_gave_is_not_that_of_the_usual_objective(tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch", reason="torch is not installed: the torch extra")
+    x = np.random.default_rng(0).normal(size=(100, 2))
+    net = torch.nn.Linear(2, 2)
+    crescendo.simulate(x, x[:, 0] > 0, objective=net, clients=2, gradients=100, out=tmp_path / "run")
+    said = card(tmp_path / "run")
+    assert "A torch module that a program gave, trained on 2 features" in said and "logistic" not in said
+    assert 'crescendo.load(".", objective=net)  # the folder of this file; net is that model' in said
+
+
 def test_the_card_of_a_model_of_ones_own_names_its_file_without_its_folder(tmp_path: Path) -> None:
     raw = case(data={"source": "digits", "classes": list(range(10))})
     raw |= {"objective": {"kind": OWN_MODEL, "options": {"classes": 10}}}

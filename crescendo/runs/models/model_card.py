@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from crescendo import __version__
 from crescendo.data.records import Label
 from crescendo.data.tables.feature_schema import NumberColumn, Schema
+from crescendo.objectives.nets.net_names import is_net, name_of
 from crescendo.objectives.objective_kinds import OBJECTIVES
 from crescendo.privacy.planning.guarantee import Guarantee
 from crescendo.privacy.planning.protection import Withheld
@@ -35,6 +36,7 @@ _NOT_KNOWN = (
     "Not measured by the federation, no party of which saw the records of all. `crescendo predict` measures it on a table of "
     "yours."
 )
+_GIVEN = ("a torch module that a program gave", "a model that a program gave")  # net, in the lines that use it
 _USE = """## How to use it
 
 ```python
@@ -66,7 +68,7 @@ class ModelCard:
     def of_run(cls, result: Result) -> ModelCard:
         """The card of a simulated run."""
         prepared, data = result.prepared, result.prepared.dataset
-        kind = result.trained if result.trained in OBJECTIVES else _kind(prepared.config.objective.kind)
+        kind = _trained(result)
         clients, private = prepared.terms.clients, prepared.privacy is not None
         declared = "" if prepared.privacy is None else _declared(prepared.privacy.certificate.records)
         name = Path(data.name).name
@@ -90,7 +92,7 @@ class ModelCard:
                     else []
                 ),
             ),
-            "" if kind in OBJECTIVES else kind,
+            "" if kind in OBJECTIVES or is_net(kind) else kind,
         )
 
     @classmethod
@@ -114,7 +116,7 @@ class ModelCard:
                 *(() if found.numbers else _labels(found.classes)),
                 *_features(agreed.schema, (), agreed.features, False),
             ),
-            "" if found.kind in OBJECTIVES else found.kind,
+            "" if found.kind in OBJECTIVES or name_of(found.kind) else found.kind,
             "model.npz",
             "of the server's or a client's folder",
         )
@@ -122,7 +124,10 @@ class ModelCard:
     def __str__(self) -> str:
         own = code(self.objective)[1:-1].replace('"', "'")
         given, asked = (f', objective="{own}"', f" --model {own}") if self.objective else ("", "")
-        use = _USE.format(model=f'"{self.place}"{given}', where=self.where, place=self.place, asked=asked)
+        where = self.where
+        if self.objective in _GIVEN:
+            given, asked, where = ", objective=net", " --model FILE.py:NAME", f"{where}; net is that model"
+        use = _USE.format(model=f'"{self.place}"{given}', where=where, place=self.place, asked=asked)
         lines = [f"# Model card: {plain(self.title)}", *self.what]
         for title, said in (
             ("On what terms", self.terms),
@@ -158,6 +163,14 @@ def _listed(said: Sequence[str]) -> str:
     return said[0] if len(said) == 1 else "\n".join(f"- {one}" for one in said)
 
 
+def _trained(result: Result) -> str:
+    """What a run trained: an objective of ours, a file's name, or words for a model that a program gave."""
+    named = result.prepared.config.objective.kind
+    if result.trained in OBJECTIVES:
+        return result.trained
+    return _kind(named) if named not in OBJECTIVES else _GIVEN[0] if result.is_torch else _GIVEN[1]
+
+
 def _many(count: int, what: str) -> str:
     return f"{count:,} {what}{'s' if count != 1 else ''}"
 
@@ -174,6 +187,8 @@ def _about(kind: str) -> str:
         "softmax": "A softmax regression",
         "least-squares": "A least-squares regression",
     }
+    if kind in _GIVEN:
+        return f"{kind[:1].upper()}{kind[1:]}, trained"
     return known.get(kind, f"The model {code(kind)}")
 
 
