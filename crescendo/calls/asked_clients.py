@@ -51,7 +51,7 @@ class AskedClients:
         if isinstance(given, str) and is_frame(found.x):
             return replace(made, whose=given)._settled()
         several: Any = given
-        if not (isinstance(several, list | tuple) or getattr(several, "shape", ()) or hasattr(several, "__array__")):
+        if not (isinstance(several, list | tuple) or getattr(several, "shape", None) or hasattr(several, "__array__")):
             return made  # which is no number of clients either
         if found.x is None:
             raise UsageError(

@@ -31,6 +31,7 @@ def frame() -> Any:
     return made
 
 
+@pytest.mark.slow
 def test_a_list_of_clients_ids_and_the_run_file_of_either_are_one_run() -> None:
     first = simulate(PARTS, **KEYS)
     assert first.prepared.names == ("client 0", "client 1", "client 2")
@@ -71,6 +72,7 @@ def test_a_column_of_a_frame_splits_it_and_is_no_feature(asked: dict[str, Any], 
     assert "split by site" in (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_studies_take_clients_too() -> None:
     compared = crescendo.compare(PARTS, rivals=["fedavg"], seeds=1, tune=2, **KEYS)
     assert compared.ours.outcomes[0].status == "done" and compared.config.clients.count == 3
@@ -80,6 +82,7 @@ def test_studies_take_clients_too() -> None:
     assert simulate(PARTS, **KEYS).accuracy == swept(PARTS, over=["run.seed=0"], **KEYS).points[0].outcome.accuracy
 
 
+@pytest.mark.slow
 def test_a_private_run_counts_no_clients() -> None:
     """An id that one record brings along must not make another client of the run."""
     for arguments, keys in (((X, Y), {"clients": SITES}), ((frame(), "delay"), {"split": "column:site"})):
@@ -102,6 +105,7 @@ def test_a_private_run_counts_no_clients() -> None:
         simulate(X, Y, clients=stray, records=[200, 200, 200], **PUBLIC)
 
 
+@pytest.mark.slow
 def test_a_private_list_of_clients_says_how_many_they_are() -> None:
     found, less = (simulate(parts, records=200, **PUBLIC) for parts in (PARTS, [PARTS[0], PARTS[1], (X[:70], Y[:70])]))
     assert found.privacy["epsilon"] <= 2.0 and found.config == less.config and found.privacy == less.privacy
