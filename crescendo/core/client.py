@@ -213,8 +213,10 @@ class Client:
         return (self._put_aside.epoch, self._put_aside.k) if self._put_aside is not None else (self.epoch, self.k)
 
     def _own_view(self) -> Floats:
-        """The newest global model with this client's own updates that are still on the way."""
+        """The newest global model with this client's own updates that are still on the way; with d = 0 it alone, which is v_k."""
         view = self._base.copy()
+        if self.terms.ahead == 0:
+            return view
         for i in sorted(self._sent):
             low, high = self.terms.block(i, len(view))
             view[low:high] -= self._sent[i]

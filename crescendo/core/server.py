@@ -75,6 +75,8 @@ class Server:
         self._gone = np.zeros(terms.clients, dtype=np.bool_)
         self._rounds, self._duplicates, self._void = SettledRounds(terms), Duplicates(), RoundRanges()
         self._last = np.full(terms.clients, -1, dtype=np.int64)  # the last round each client is known to have sent
+        self._start: tuple[Floats, SettledRounds] | None = None
+        self._keep_start()
         self._open = self._count_open()
         self._advance()  # whoever is here may have no share in the first rounds
 
@@ -225,6 +227,14 @@ class Server:
         yours = {c: self._rounds.of(c) if self._gone[c] else self.settled(c) for c in clients}
         return Word(yours, self.k, self.epoch, self.model if model else None)
 
+    @property
+    def start(self) -> tuple[Floats, SettledRounds] | None:
+        """With d = 0: the model at the moment when round k became due, v_k, and what was settled in it. Else None.
+
+        A client that comes in the middle of round k starts it from v_k, as the others did.
+        """
+        return None if self.finished else self._start
+
     # -- state ---------------------------------------------------------------------------------------------------------
 
     def export(self) -> dict[str, Any]:
@@ -240,7 +250,14 @@ class Server:
             **self._rounds.export(),
             "fingerprints": self._duplicates.export(),
             "void": self._void.export(),
+            **self._exported_start(),
         }
+
+    def _exported_start(self) -> dict[str, Any]:
+        if self._start is None:
+            return {}
+        model, rounds = self._start
+        return {"start": model.copy(), **{f"start_{name}": value for name, value in rounds.export().items()}}
 
     @classmethod
     def restore(cls, terms: Terms, state: dict[str, Any], new_epoch: bool = False) -> Server:
@@ -258,6 +275,11 @@ class Server:
         server._rounds.restore(state)
         server._duplicates.restore(state["fingerprints"])
         server._void.restore(state.get("void", []))  # a state of an earlier version does not say
+        server._keep_start()
+        if "start" in state and server._start is not None:  # a state of an earlier version has none
+            rounds = SettledRounds(terms)
+            rounds.restore({"below": state["start_below"], "overtook": state["start_overtook"]})
+            server._start = _frozen(np.asarray(state["start"])), rounds
         server._open = server._count_open()
         return server
 
@@ -363,7 +385,13 @@ class Server:
             self.k += 1
             self._duplicates.forget_before(self.k)
             self._open = self._count_open()
+        if self.k > before:
+            self._keep_start()
         return self.k > before
+
+    def _keep_start(self) -> None:
+        if self.terms.ahead == 0:
+            self._start = self.model, self._rounds.copy()
 
 
 def _frozen(vector: Vector) -> Floats:

@@ -4,6 +4,8 @@ They are kept as "all below a number, plus ranges that overtook": little, howeve
 client as ``yours``, so that it doubles as the acknowledgement.
 """
 
+from __future__ import annotations
+
 from typing import Any
 
 import numpy as np
@@ -67,6 +69,12 @@ class SettledRounds:
         waiting = present & (self.below <= k) & (self._terms.shares(k) > 0)
         overtook = sum(bool(waiting[c]) for c in self._beyond.clients_with(k))
         return int(waiting.sum()) - overtook
+
+    def copy(self) -> SettledRounds:
+        """The settled rounds as they are now."""
+        made = SettledRounds(self._terms)
+        made.restore(self.export())
+        return made
 
     def export(self) -> dict[str, Any]:
         """All of it, as arrays and lists."""

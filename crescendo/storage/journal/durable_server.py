@@ -27,6 +27,7 @@ import numpy as np
 from crescendo import system
 from crescendo.core.arrays import Bools, Floats, Vector
 from crescendo.core.messages import Broadcast, Settled, Word
+from crescendo.core.settled import SettledRounds
 from crescendo.core.terms import Terms
 from crescendo.errors import CrescendoError, DataError, Refused, UsageError
 from crescendo.storage.journal.journal import SEGMENT_BYTES, Journal, lock_folder
@@ -59,6 +60,16 @@ class Published(NamedTuple):
     acks: dict[int, Settled]
 
 
+class _News(NamedTuple):
+    """The state as it is in memory, to be published once it is on disk: a word to the clients of which something changed, how
+    many updates were late, who is present, and what a client that comes now starts the round from, if that is not the newest."""
+
+    word: Word
+    late: int
+    present: Bools
+    start: tuple[Floats, SettledRounds] | None
+
+
 class DurableServer:
     """The federation in ``folder``: begun there with ``model`` if it is empty, else resumed.
 
@@ -85,6 +96,7 @@ class DurableServer:
         # Taken in this order: one commit at a time; the state and the records; what is published.
         self._commits, self._guard, self._publishing = system.RLock(), system.RLock(), system.Lock()
         self.model: Floats = np.zeros(0)
+        self._start: tuple[Floats, SettledRounds] | None = None
         self.k = self.epoch = self.late = 0  # late: updates applied after their round was complete without them
         self.present: Bools = np.zeros(0, dtype=np.bool_)  # whom rounds wait for
         self._records: list[tuple[int, list[bytes | memoryview]]] = []  # submitted since the last commit
@@ -203,8 +215,11 @@ class DurableServer:
         return self.word([client]).to(client)
 
     def word(self, clients: Iterable[int], model: bool = True) -> Word:
-        """What to tell these clients now; without the model, only what is settled."""
+        """What to tell these clients now; without the model, only what is settled. With d = 0 the model is v_k, until the end."""
         with self._publishing:
+            if model and self._start is not None:
+                started, rounds = self._start
+                return Word({c: rounds.of(c) for c in clients}, self.k, self.epoch, started)
             yours = {c: self._settled[c] for c in clients}
             return Word(yours, self.k, self.epoch, self.model if model else None)
 
@@ -364,15 +379,13 @@ class DurableServer:
             case Received() | Voided() | Absent() | Back() | Registered():
                 self._changed.add(entry.client)
 
-    def _news(self) -> tuple[Word, int, Bools]:
-        """The state as it is now in memory, to be published once it is on disk: a word to the clients of which something changed,
-        how many updates were late, and who is present."""
+    def _news(self) -> _News:
         server, changed, self._changed = self._state.server, self._changed, set()
-        return server.word(changed), server.late, server.present
+        return _News(server.word(changed), server.late, server.present, server.start)
 
-    def _publish(self, news: tuple[Word, int, Bools]) -> Published:
+    def _publish(self, news: _News) -> Published:
         with self._publishing:
-            word, self.late, self.present = news
+            word, self.late, self.present, self._start = news
             due = (self.k, self.epoch) != (word.k, word.epoch)
             self.model, self.k, self.epoch = np.asarray(word.model, np.float64), word.k, word.epoch
             acks = {c: settled for c, settled in word.yours.items() if settled != self._settled[c]}
