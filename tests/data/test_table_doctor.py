@@ -369,3 +369,8 @@ def test_a_stored_run_reads_a_new_table_as_it_read_its_own(tmp_path: Path) -> No
     assert np.array_equal(kept.predict(asked), result.predict(asked))
     assert np.array_equal(kept.predict(str(tmp_path / "a.csv")), result.predict(asked))
     assert np.mean(result.predict(asked) == frame["y"]) > 0.9
+
+
+def test_long_texts_cost_no_more_than_their_letters() -> None:
+    """A pattern that tries every split of a long text would take hours for this one."""
+    assert Written("money").number("a " * 200_000 + "b") != 0

@@ -20,6 +20,7 @@ from crescendo.data.tables.cells import numbers
 Kind: TypeAlias = Literal["number", "money", "percent", "thousands"]
 KINDS: tuple[Kind, ...] = ("number", "money", "percent", "thousands")
 LONGEST_UNIT = 20  # letters
+_LONGEST = 80  # letters of a cell that is a number
 _SAME = str.maketrans({"\u00a0": " ", "\u202f": " ", "\u2009": " ", "\u2212": "-", "\u2019": "'"})
 _PARTS = re.compile(
     r"(?P<before>[^\d.,()+-]*?(?:rs\.|fr\.|kr\.)?)\s*(?P<sign>[+-]?)\s*(?P<beside>[^\d.,()+-]*?)\s*"
@@ -68,6 +69,8 @@ class Cell:
         >>> Cell.of("5 kg").beside, Cell.of("long"), Cell.of("5 of 7")
         ('kg', None, None)
         """
+        if len(text) > _LONGEST:
+            return None
         text = text.translate(_SAME).strip()
         in_brackets = text.startswith("(") and text.endswith(")")
         found = _PARTS.fullmatch(text[1:-1].strip() if in_brackets else text)

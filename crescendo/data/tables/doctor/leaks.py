@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 
 from crescendo.core.arrays import Array, Bools, Floats, Ints
-from crescendo.data.tables.cells import Table, missing, numbers, texts
+from crescendo.data.tables.cells import Table, missing, numbers, places_of
 from crescendo.data.tables.doctor.table_finding import TableFinding
 
 _ROWS, _COLUMNS = 5_000, 300  # that are looked at
@@ -55,10 +55,11 @@ def _percent(share: float) -> str:
 
 def _classes(label: Array) -> tuple[int | None, Ints]:
     """How many classes there are and the class of each record; None for labels that are numbers."""
-    known, at = np.unique(_comparable(label), return_inverse=True)
+    at = places_of(label)
+    known = int(at.max()) + 1
     values = numbers(label)
-    measured = np.isfinite(values).all() and len(known) > 2 and bool((values != np.rint(values)).any())
-    return (None if measured or len(known) > _CLASSES else len(known)), at.astype(np.int64)
+    measured = np.isfinite(values).all() and known > 2 and bool((values != np.rint(values)).any())
+    return (None if measured or known > _CLASSES else known), at
 
 
 def _alike(cells: Array, label: Array) -> float | None:
@@ -79,17 +80,13 @@ def _right(cells: Array, at: Ints, classes: int) -> float | None:
         return None
     absent = missing(cells)
     fewest = _wrong_by_category(absent.astype(np.int64), at)
-    found = np.unique(_comparable(cells), return_inverse=True)[1]
+    found = places_of(cells)
     if int(found.max()) + 1 <= count / _EACH:
-        fewest = min(fewest, _wrong_by_category(found.astype(np.int64), at))
+        fewest = min(fewest, _wrong_by_category(found, at))
     values = numbers(cells)
     if np.isfinite(values[~absent]).all():
         fewest = min(fewest, _wrong_by_order(values, ~absent, at, classes))
     return 1 - fewest / count if fewest <= _ERRORS * wrong else None
-
-
-def _comparable(cells: Array) -> Array:
-    return np.array(texts(cells), dtype=str) if cells.dtype == object else cells
 
 
 def _wrong_by_category(found: Ints, at: Ints) -> int:

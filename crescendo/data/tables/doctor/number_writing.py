@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from itertools import islice
 from typing import TypeAlias
 
 import numpy as np
@@ -13,6 +14,7 @@ from crescendo.core.arrays import Array, Floats
 from crescendo.data.tables.cells import Table, is_missing, numbers, objects
 from crescendo.data.tables.written_numbers import Cell, Written, decimal_of, same_unit
 
+_SAMPLE, _SOME = 500, 0.5  # different texts that are tried first, and the part of them that has to read as a number
 MOSTLY = 0.9  # the part of a column's cells that say how they are written
 _LONGEST = 12  # letters of a unit
 _ORDINALS = frozenset(("st", "nd", "rd", "th", "er", "e", "º", "ª", ".", "°"))
@@ -28,10 +30,23 @@ def written_in(table: Table, name: str) -> Written | str | None:
     if cells.dtype != object:
         return None
     counts = Counter(cell for cell in cells.tolist() if not is_missing(cell))
+    if not _may_be_written(counts, table.decimal_comma):
+        return None
     found = written_as(counts, table.decimal_comma)
     if found is None and table.decimal_comma and _all_in_threes(counts) and _has_decimal_commas(table):
         return Written("thousands", None, ",")
     return found
+
+
+def _may_be_written(cells: Cells, comma: bool) -> bool:
+    """Whether a longer look is worth its time: not at plain numbers, nor at texts of which few have digits."""
+    some = list(islice(cells, _SAMPLE))
+    read = sum(Cell.of(cell) is not None for cell in some)
+    if read < _SOME * len(some):
+        return False
+    if comma:
+        return True
+    return bool(np.isnan(numbers(objects(cells))).any())
 
 
 def hides_thousands(table: Table) -> bool:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from crescendo.core.arrays import Array, Ints
-from crescendo.data.tables.cells import Table, is_missing, missing, numbers, texts
+from crescendo.data.tables.cells import Table, is_missing, missing, numbers, places_of
 from crescendo.data.tables.doctor.number_writing import written_in
 from crescendo.data.tables.doctor.table_finding import TableFinding
 from crescendo.data.tables.written_numbers import Written
@@ -89,9 +89,11 @@ table
     rows = len(columns[0]) if columns else 0
     if not rows or rows * len(columns) > _MOST_CELLS:
         return
-    places = np.stack([np.unique(_comparable(column), return_inverse=True)[1] for column in columns], axis=1)
-    each = np.ascontiguousarray(places, dtype=np.int64).view([("", np.int64)] * places.shape[1]).ravel()
-    distinct = len(np.unique(each))
+    places = np.stack([places_of(column) for column in columns], axis=1)
+    each = np.zeros(rows, dtype=np.int64)
+    for column in places.T:  # two records are in one place as long as their cells are alike
+        each = np.unique(each * (int(column.max()) + 1) + column, return_inverse=True)[1].astype(np.int64)
+    distinct = int(each.max()) + 1
     many = rows - distinct
     if many >= max(1, _COPIES * rows) and many > _MORE * _by_chance(places) + _FEW:
         yield TableFinding(
@@ -106,7 +108,3 @@ def _by_chance(places: Ints) -> float:
     rows = len(places)
     alike = [float(((np.bincount(column) / rows) ** 2).sum() - 1 / rows) for column in places.T]
     return math.prod(max(one, 0.0) for one in alike) * rows * (rows - 1) / 2
-
-
-def _comparable(column: Array) -> Array:
-    return np.array(texts(column), dtype=str) if column.dtype == object else np.nan_to_num(column.astype(np.float64))
