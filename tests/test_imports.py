@@ -59,7 +59,19 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "drafter": (*SERVED, "config", "network.client.ledger_for"),
     "projects": ("errors", "whole_files", "tables", "data", "config", "drafter"),
     "calls": (*BELOW, "config", "runs", "report.references", "studies"),
-    "cli": (*BELOW, "config", "runs", "report", "studies", "reproduce", "drafter", "projects", "calls", "interrupts", "build"),
+    "cli": (
+        *BELOW,
+        "config",
+        "runs",
+        "report",
+        "studies",
+        "reproduce",
+        "drafter",
+        "projects",
+        "calls",
+        "interrupts",
+        "build",
+    ),
     "api": (*BELOW, "config", "runs", "report", "studies", "reproduce", "projects", "calls", "cli", "interrupts"),
 }
 """What a room may import: rooms, or one module of a room. ``api`` is `crescendo` itself, with ``__main__``."""
