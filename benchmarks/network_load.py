@@ -90,7 +90,7 @@ class Sender:
                 raise SystemExit("the server closed a stream")
             yours = _settled(pb.ToClient.FromString(raw))
             if yours is not None:
-                now = yours.rounds
+                now = yours.below  # a stream sends its rounds in order
                 for _ in range(now - known):
                     self._room.release()
                 known = max(known, now)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from crescendo.audit.worst_cases.gone_on import resumed_test
 from crescendo.core.client import Client
 from crescendo.data.records import Records
 from crescendo.privacy.mechanisms import gaussian
+from crescendo.privacy.mechanisms.admission import admitted
 from crescendo.privacy.mechanisms.mechanism import Private
 from crescendo.worker import Worker
 from tests.audit.mutation.audited_runs import RUNS
@@ -44,7 +46,7 @@ def test_sound_runs_are_exact(name: str) -> None:
 def by_the_middle(x: float, scale: float, g: float, word: int, more: Iterator[int]) -> float:
     """No further bit is asked for."""
     sign, cell = 1 if word & 1 else -1, word >> 12
-    near = gaussian._Boundaries(*map(gaussian.Fraction, (sign * x, scale, g)))
+    near = gaussian._Boundaries(*map(Fraction, (sign * x, scale, g)))
     return float(sign * near.guess(max(cell, 1), 53))
 
 
@@ -76,9 +78,6 @@ def by_the_longest(data: Records, *given: Any) -> Any:
 
 def as_they_are(data: Records, *given: Any) -> Any:
     return data, admitted(data, *given)[1]
-
-
-admitted = exactness.admitted
 
 
 @pytest.mark.parametrize("bug", [keep_the_broken, by_the_longest, as_they_are])

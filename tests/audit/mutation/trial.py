@@ -135,14 +135,12 @@ def _plant(mutant: Mutant, code: CodeType, cache: Path | None) -> None:
         function.__code__ = changed
         return
     if mutant.module == _COMPILED:
-        import numba
+        from numba.core import config
 
-        if (
-            cache is None
-        ):  # an audit calls the loops on a few records: to interpret them costs less than to compile them
-            numba.config.DISABLE_JIT = True
+        if cache is None:  # an audit runs the loops on a few records: interpreting them is cheaper than compiling them
+            vars(config)["DISABLE_JIT"] = True
         else:
-            numba.config.CACHE_DIR = os.fspath(cache)
+            vars(config)["CACHE_DIR"] = os.fspath(cache)
     for name in [*sys.modules]:
         if name.partition(".")[0] in ("crescendo", "tests", "experiments") and not name.startswith(
             "tests.audit.mutation"
