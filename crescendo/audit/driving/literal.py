@@ -217,8 +217,10 @@ class Mirror:
         self._sent[i] = np.asarray(delta, dtype=np.float64)
 
     def view(self) -> Floats:
-        """The newest model less this client's updates that are not in it."""
+        """The newest model less this client's updates that are not in it; where clients wait for each other, that model alone."""
         view = self._base.copy()
+        if self._terms.ahead == 0:
+            return view
         for i, delta in sorted(self._sent.items()):
             low, high = self._terms.block(i, len(view))
             view[low:high] -= delta
