@@ -169,7 +169,8 @@ class CutNoise(SeededSource):
     def words(self, i: int, size: int) -> Words:
         words = super().words(i, size)
         cells = np.maximum(words >> np.uint64(12), np.uint64(int(float(ndtr(-4.0)) * 2.0**53)))
-        return (cells << np.uint64(12)) | (words & np.uint64(0xFFF))
+        cut: Words = (cells << np.uint64(12)) | (words & np.uint64(0xFFF))
+        return cut
 
 
 TEN_MORE = (
