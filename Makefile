@@ -4,7 +4,7 @@
 # make soak   the checks that take minutes: a federation whose processes are killed again and again
 # make search the property tests with new random examples
 # make coinstall  does crescendo-fl[network] install beside flwr, wandb and others? pip resolves, nothing is installed
-# make results  docs/results.md anew: every experiment of the paper, ten minutes on two cores; CRESCENDO_DATA names the data
+# make results  rewrites lab/results and docs/results.md: every short experiment, ten minutes on two cores; CRESCENDO_DATA names the data
 # make lock   requirements.lock anew, for deployments: every package by version and SHA-256
 # make picture  docs/figures/report.png anew: the report of the example, photographed by chromium
 # make docs   the pages of docs as a site, in site/; any warning is an error
@@ -51,10 +51,10 @@ mutants: $(STAMPS)/test
 	$(BIN)/python -m tests.audit.mutate --part $(PART) --out $(OUT)
 
 bench: $(STAMPS)/test
-	@set -e; for file in benchmarks/*.py; do echo "== $$file"; $(BIN)/python $$file; done
+	@set -e; for file in lab/benchmarks/[a-z]*.py; do name=$$(basename $$file .py); echo "== $$name"; $(BIN)/python -m lab.benchmarks.$$name; done
 
 results: $(STAMPS)/test
-	$(BIN)/crescendo reproduce all --out docs
+	$(BIN)/python -m lab reproduce all --out lab --page docs/results.md
 
 picture: $(STAMPS)/demo
 	folder=$$(mktemp -d) && $(BIN)/crescendo run examples/flights.toml --out $$folder/flights-1 && \

@@ -8,8 +8,10 @@ worker      one client's work: a Client joined to its data, objective and mechan
 simulator   drives workers on a virtual clock                                    algorithms  rivals on the same simulator
 federation  what both sides agree on      storage     journal and ledger         network     drives workers over gRPC
 audit       attacks on releases           config      the run file               runs        a configured run, start to finish
-report      runs and studies as pages     studies     comparisons and sweeps     reproduce   the paper's experiments
-projects    a new project's files         calls       what a program calls       cli         the commands
+report      runs and studies as pages     studies     comparisons and sweeps     projects    a new project's files
+calls       what a program calls          cli         the commands
+
+The folder `lab` beside the package has the experiments, contests and benchmarks that test it.
 """
 
 from __future__ import annotations

@@ -55,7 +55,6 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "report": (*BELOW, "config"),
     "runs": (*BELOW, "config", "report"),
     "studies": (*BELOW, "config", "runs", "report"),
-    "reproduce": (*BELOW, "config", "runs", "studies"),
     "drafter": (*SERVED, "config", "network.client.ledger_for"),
     "projects": ("errors", "whole_files", "tables", "data", "config", "drafter"),
     "calls": (*BELOW, "config", "runs", "report.references", "studies"),
@@ -65,14 +64,13 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "runs",
         "report",
         "studies",
-        "reproduce",
         "drafter",
         "projects",
         "calls",
         "interrupts",
         "build",
     ),
-    "api": (*BELOW, "config", "runs", "report", "studies", "reproduce", "projects", "calls", "cli", "interrupts"),
+    "api": (*BELOW, "config", "runs", "report", "studies", "projects", "calls", "cli", "interrupts"),
 }
 """What a room may import: rooms, or one module of a room. ``api`` is `crescendo` itself, with ``__main__``."""
 
@@ -188,6 +186,37 @@ def test_no_folder_has_more_modules_than_one_look_takes_in() -> None:
     folders = Counter(path.parent for _, path in modules() if path.name != "__init__.py")
     crowded = {str(folder.relative_to(ROOT)) for folder, many in folders.items() if many > MOST_MODULES}
     assert crowded == set()
+
+
+def test_no_module_imports_what_lies_beside_the_package() -> None:
+    """The laboratory, the tests and the examples are not installed with it."""
+    beside = {path.name for path in ROOT.parent.iterdir() if path.is_dir() and path != ROOT}
+    assert {"lab", "tests"} <= beside
+    found = {f"{name} -> {target}" for name, path in modules() for target in imported(name, path)}
+    assert {one for one in found if one.partition(" -> ")[2].partition(".")[0] in beside} == set()
+
+
+LAB: dict[str, tuple[str, ...]] = {
+    "pipeline": (),
+    "experiments": ("pipeline",),
+    "theory": ("pipeline", "experiments.training"),
+    "contests": ("pipeline", "experiments.training"),
+    "trials": ("pipeline.drawing", "pipeline.experiment", "experiments.training"),
+    "benchmarks": (),
+}
+"""What each room of the laboratory may import of the others; its own files may import all."""
+
+
+def test_each_room_of_the_laboratory_imports_what_its_list_names() -> None:
+    found = set()
+    for path in sorted((ROOT.parent / "lab").rglob("*.py")):
+        name = ".".join(path.relative_to(ROOT.parent / "lab").with_suffix("").parts)
+        allowed = (room(name), *LAB[room(name)]) if room(name) in LAB else (*LAB, "catalogue", "commands", "reproduce")
+        for target in imported(name, path):
+            inner = target.removeprefix("lab.")
+            if target.startswith("lab.") and not any(f"{inner}.".startswith(f"{one}.") for one in allowed):
+                found.add(f"{name} -> {target}")
+    assert found == set()
 
 
 def test_terms_are_made_in_one_place() -> None:

@@ -2,7 +2,7 @@
 
 A step w <- w - eta (g(w) + r(w)) is the objective's own step, followed by a translation of -eta r(w), with w as it was before
 the step. So the objective's stepper stays as it is. It is asked for one step at a time, which takes some five microseconds
-each beside the step itself; `benchmarks/rivals.py` measures it.
+each beside the step itself; `lab/benchmarks/rivals.py` measures it.
 """
 
 from __future__ import annotations

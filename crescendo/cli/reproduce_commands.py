@@ -1,120 +1,32 @@
-"""The command that repeats the paper's experiments, `reproduce`, and what it prints."""
+"""`reproduce`: tells where to repeat the paper's experiments, which live in a folder beside the package, not in it."""
 
-from collections.abc import Sequence
-from dataclasses import asdict
+import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from crescendo.cli.common import AsJson, one_sentence, print_json
-
-if TYPE_CHECKING:
-    from crescendo.reproduce.experiment import Experiment
-    from crescendo.reproduce.stored_findings import StoredFindings
-
+CHECKOUT = Path(__file__).resolve().parents[2]
 commands = typer.Typer(rich_markup_mode=None)
 
 
-@commands.command("reproduce", epilog="Example: crescendo reproduce rounds-law --quick")
-def _reproduce(
-    name: Annotated[
-        str | None,
-        typer.Argument(metavar="NAME", help="An experiment, or all; without a name the experiments are listed."),
-    ] = None,
-    quick: Annotated[
-        bool, typer.Option("--quick", help="Few seeds and short runs, to see that everything works.")
-    ] = False,
-    seeds: Annotated[
-        int | None, typer.Option(help="How many seeds; by default each experiment's own number, 1 with --quick.")
-    ] = None,
-    first_seed: Annotated[int, typer.Option(help="The first of the seeds, which follow one another.")] = 0,
-    out: Annotated[
-        Path | None,
-        typer.Option(help="The folder for results.md and results/; by default reproduced, or reproduced-quick."),
-    ] = None,
-    processes: Annotated[
-        int | None, typer.Option(help="How many processes to use; by default one for each core.")
-    ] = None,
-    as_json: AsJson = False,
-) -> None:
-    """Repeat the paper's experiments, from data to plot: the paper's value, ours and the verdict."""
-    with one_sentence():
-        from crescendo.reproduce.catalogue import EXPERIMENTS
-
-        if name is None:
-            print_json({"experiments": _listed(EXPERIMENTS)}) if as_json else _print_list(EXPERIMENTS)
-            return
-
-        from crescendo.cli.forecast import Forecast, on_stderr
-        from crescendo.cli.terminal import progress_bar
-        from crescendo.reproduce.experiment import Effort
-        from crescendo.reproduce.reproduction import PAGE, reproduce
-
-        effort = Effort(quick, seeds, first_seed)
-        where = out or Path("reproduced-quick" if quick else "reproduced")
-        with progress_bar() as bar:
-            task = bar.add_task("Starting", total=None)
-            forecasts: dict[str, Forecast] = {}
-
-            def progress(experiment: str, done: int, total: int) -> None:
-                bar.update(task, description=experiment, completed=done, total=total)
-                forecasts.setdefault(experiment, Forecast(on_stderr(bar), experiment, "its first runs")).heard(
-                    done, total
-                )
-
-            found = reproduce(name, where, effort, processes=processes, progress=progress)
-        print_json(_as_json(found, where / PAGE)) if as_json else _print_findings(found, where / PAGE)
+@commands.command(
+    "reproduce",
+    epilog="Example: crescendo reproduce rounds-law",
+    context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
+)
+def _reproduce(context: typer.Context) -> None:
+    """Tell how to repeat the paper's experiments, which an installation does not have. Exit code 2."""
+    typer.echo(f"crescendo: {where(CHECKOUT, context.args)}", err=True)
+    raise typer.Exit(2)
 
 
-def _listed(experiments: Sequence["Experiment"]) -> list[dict[str, Any]]:
-    return [{"name": one.name, "title": one.title, "where": one.where, "in_all": not one.long} for one in experiments]
+def where(folder: Path, words: list[str]) -> str:
+    """Return the sentence for a package that lies in ``folder``, with the line that runs what ``words`` ask for.
 
-
-def _print_list(experiments: Sequence["Experiment"]) -> None:
-    from rich.text import Text
-
-    from crescendo.cli.terminal import Printer, new_table
-
-    table = new_table(None, "name")
-    for column in ("what", "in the paper"):
-        table.add_column(column)
-    for one in experiments:
-        table.add_row(*map(Text, (one.name, one.title + (" (not part of all)" if one.long else ""), one.where)))
-    Printer().print(table)
-
-
-def _as_json(found: Sequence["StoredFindings"], page: Path) -> dict[str, Any]:
-    """One object: where the page was written, and every statement with its verdict."""
-    return {
-        "page": str(page),
-        "experiments": [
-            {
-                "name": one.name,
-                "quick": one.quick,
-                "absent": list(one.absent),
-                "seeds": list(one.seeds),
-                "statements": [{**asdict(said), "verdict": said.verdict} for said in one.findings.statements],
-            }
-            for one in found
-        ],
-    }
-
-
-def _print_findings(found: Sequence["StoredFindings"], page: Path) -> None:
-    from rich.text import Text
-
-    from crescendo.cli.terminal import Printer, new_table
-
-    printer = Printer()
-    for one in found:
-        table = new_table(one.name + (", a quick run" if one.quick else ""))
-        for column in ("what", "the paper", "ours", "verdict"):
-            table.add_column(column, overflow="fold")
-        for said in one.findings.statements:
-            table.add_row(*map(Text, (said.what, said.paper, said.ours, said.verdict)))
-        printer.print(table)
-        if one.absent:
-            get = " or ".join(f"`crescendo data get {name}`" for name in one.absent)
-            printer.say(f"data not present: {', '.join(one.absent)}; try {get}, or name a folder in CRESCENDO_DATA")
-    printer.say(f"tables and figures are in {page}")
+    >>> where(Path("/nowhere"), ["rounds-law", "--quick"])
+    'the experiments are in the source distribution; in its folder, type `python -m lab reproduce rounds-law --quick`'
+    """
+    line = shlex.join(["python", "-m", "lab", *(["reproduce", *words] if words else ["list"])])
+    if (folder / "lab" / "catalogue.py").is_file():
+        return f"the experiments are in this checkout's folder lab; in {folder}, type `{line}`"
+    return f"the experiments are in the source distribution; in its folder, type `{line}`"

@@ -17,7 +17,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-from experiments.sound_audits import _THREADS, append
+from lab.trials.sound_audits import THREADS, append
 
 RUNS, DELTA = 400, 1e-5
 SOUND = "none"
@@ -88,7 +88,7 @@ def main() -> None:
         parser.error(f"there is no bug called {', '.join(sorted(unknown))}")
     known = stored(said.out)
     wanted = [(name, seed) for name in names for seed in range(said.first_seed, said.first_seed + said.seeds)]
-    os.environ.update(dict.fromkeys(_THREADS, "1"))
+    os.environ.update(dict.fromkeys(THREADS, "1"))
     with get_context("spawn").Pool(said.processes) as pool:
         for one in pool.imap_unordered(attacked, [pair for pair in wanted if pair not in known]):
             known[one["bug"], one["seed"]] = one

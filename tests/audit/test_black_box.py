@@ -20,7 +20,7 @@ from crescendo.audit.black_box.neighbours import Pair, _canaries, pairs
 from crescendo.audit.epsilon_bounds import _epsilon_of_shift, epsilon_bound, gaussian_bound, spared
 from crescendo.errors import ConfigError
 from crescendo.privacy.mechanisms.gaussian import noised
-from experiments.black_box import BITS, RECORDS, Case, broken, clipped, gaussian, responses, sound
+from lab.trials.black_box import BITS, RECORDS, Case, broken, clipped, gaussian, responses, sound
 
 NEAR = (
     "half of the noise",
@@ -78,7 +78,7 @@ def test_the_gaussian_bound_is_above_the_truth_as_rarely_as_it_says(shift: float
 @pytest.mark.slow
 @pytest.mark.parametrize("case", sound(), ids=lambda case: case.name)
 def test_a_sound_mechanism_passes_at_exactly_what_is_true_of_it(case: Case) -> None:
-    """`python -m experiments.black_box` does the same with hundreds of seeds."""
+    """`python -m lab.trials.black_box` does the same with hundreds of seeds."""
     found = [case.attacked(10_000, seed) for seed in range(3)]
     assert all(one.passed and one.lower <= case.epsilon < one.most for one in found)
     assert max(one.lower for one in found) > 0.05 * case.epsilon, "and the attack is not blind"

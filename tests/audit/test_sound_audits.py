@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from experiments.sound_audits import append, stored, summary, table
+from lab.trials.sound_audits import append, stored, summary, table
 from tests.audit import power
 
 

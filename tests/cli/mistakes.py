@@ -167,7 +167,5 @@ COMMANDS: list[tuple[str, str, int, str]] = [
     ("swept a mistyped key", "sweep run.toml --over clients.cuont=1,2", 1, "did you mean clients.count?"),
     ("compared with nothing", "compare run.toml", 1, "a comparison needs a rival; name one or more with --with"),
     ("mistyped a rival", "compare run.toml --with fedavgg", 1, 'there is no algorithm "fedavgg"; did you mean "fedavg"?'),
-    ("mistyped an experiment", "reproduce lent", 1, "there is no experiment 'lent'"),
-    ("asked for no seeds", "reproduce rounds-law --quick --seeds 0", 1, "--seeds must be at least 1, got 0"),
-    ("asked for the seeds of tuning", "reproduce rounds-law --first-seed 1000000", 1, "are for tuning; got 1000000"),
+    ("reproduced with the package", "reproduce all --seeds 2", 2, "type `python -m lab reproduce all --seeds 2`"),
 ]  # fmt: skip

@@ -11,13 +11,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks import logistic_kernel
 from crescendo.data import Records, catalogue, load
 from crescendo.data.formats.files import sha256
 from crescendo.data.registry import SOURCES
 from crescendo.data.sets.from_folder import _libsvm_source
 from crescendo.data.sets.known import SETS, KnownFile, KnownSet
 from crescendo.errors import DataError
+from lab.benchmarks import logistic_kernel
 
 TRAIN, TEST = b"+1 1:1 3:0.5\n-1 2:1\n+1 4:2\n-1\n", b"-1 1:1\n+1 2:1\n"
 PACK: dict[str, Callable[[bytes], bytes]] = {

@@ -47,7 +47,7 @@ def anchors(page: Path) -> set[str]:
     return found
 
 
-@pytest.mark.parametrize("page", [*PAGES, DOCS / "llms.txt"], ids=name)
+@pytest.mark.parametrize("page", [*PAGES, DOCS / "llms.txt", ROOT / "lab" / "README.md"], ids=name)
 def test_links_lead_somewhere(page: Path) -> None:
     for link in links(page):
         found = target(page, link)

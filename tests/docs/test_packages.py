@@ -86,7 +86,7 @@ def test_the_wheel_has_every_file_of_the_package_and_no_other(built: dict[str, P
 
 
 def test_the_sdist_has_every_file_of_the_repository(built: dict[str, Path]) -> None:
-    """A packager runs the tests from it, and they read the pages, the examples, the experiments, the Makefile, the workflow .."""
+    """A packager runs the tests from it, and they read the pages, the examples, the laboratory, the Makefile, the workflow .."""
     with tarfile.open(built["sdist"]) as sdist:
         names = {name.partition("/")[2] for name in sdist.getnames()}
     tracked = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True).stdout.splitlines()

@@ -12,9 +12,8 @@ import pytest
 
 from crescendo.privacy import PoissonGaussian, account
 from crescendo.privacy.paper import theorems as of
-from crescendo.reproduce import as_printed
-from crescendo.reproduce.experiments import privacy_examples
-from crescendo.reproduce.printed_examples import DELTA, ERRORS, EXAMPLE_3, FORMULAS, TIGHT, PrintedValue, tight
+from lab.experiments import as_printed, privacy_examples
+from lab.experiments.printed_examples import DELTA, ERRORS, EXAMPLE_3, FORMULAS, TIGHT, PrintedValue, tight
 
 DOCS = Path(__file__).parents[2] / "docs" / "privacy_examples.md"
 

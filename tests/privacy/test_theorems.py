@@ -14,7 +14,7 @@ from crescendo.privacy.accounting import renyi
 from crescendo.privacy.paper import theorems as of
 from crescendo.privacy.paper.constants import Constants
 from crescendo.privacy.paper.paper_recipe import Recipe, _true_rounds
-from crescendo.reproduce import as_printed
+from lab.experiments import as_printed
 
 R0 = 1 / math.e
 

@@ -2,7 +2,7 @@
 
 Letters: q_i = q (i+m)^p the rates, sigma the noise, K gradients of a client with N records, T rounds, gamma >= m/T,
 alpha = r0/sigma >= the largest rate. What is corrected, here and only here (the uncorrected
-forms stand in `crescendo/reproduce/as_printed.py`):
+forms stand in `lab/experiments/as_printed.py`):
 
 - Paper [lemthree] fails for sigma < 1, so sigma >= 1 is required.
 - Paper [thm1] uses a real lambda where its proof needs a positive integer. Here lambda is a whole number, and the theorem gives
@@ -109,15 +109,15 @@ def theorem_one(rates: Iterable[tuple[float, int]], sigma: float, delta: float, 
     best = None
     if all(condition.holds for condition in conditions):
         wholes = np.arange(1.0, min(sigma**2, 1e6) + 1e-9)
-        meets = [float(x) for x in wholes if sigma >= _needed_sigma(pairs, sigma, delta, float(x), share)]
+        meets = [float(x) for x in wholes if sigma >= needed_sigma(pairs, sigma, delta, float(x), share)]
         best = 2 * -math.log(delta) / meets[-1] if meets else None
         if best is None:
-            needed = _needed_sigma(pairs, sigma, delta, 1.0, share)
+            needed = needed_sigma(pairs, sigma, delta, 1.0, share)
             conditions.append(_Condition("sigma", sigma, ">=", needed, "the bound at lambda 1"))
     return _verdict("thm1", best, delta, tuple(conditions))
 
 
-def _needed_sigma(rates: list[tuple[float, int]], sigma: float, delta: float, order: float, r0: float) -> float:
+def needed_sigma(rates: list[tuple[float, int]], sigma: float, delta: float, order: float, r0: float) -> float:
     """The right side of Paper [thm1] where epsilon = 2 ln(1/delta) / lambda, lambda = ``order``."""
     rounds = sum(count for _, count in rates)
     s1, s2, s3 = (sum(n * q**j / (1 - q) ** (j - 1) for q, n in rates) / rounds for j in (1, 2, 3))

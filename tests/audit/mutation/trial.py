@@ -142,9 +142,7 @@ def _plant(mutant: Mutant, code: CodeType, cache: Path | None) -> None:
         else:
             vars(config)["CACHE_DIR"] = os.fspath(cache)
     for name in [*sys.modules]:
-        if name.partition(".")[0] in ("crescendo", "tests", "experiments") and not name.startswith(
-            "tests.audit.mutation"
-        ):
+        if name.partition(".")[0] in ("crescendo", "tests", "lab") and not name.startswith("tests.audit.mutation"):
             del sys.modules[name]
     sys.modules.pop("tests.audit.mutation.audited_runs", None)
     sys.meta_path.insert(0, _Planted(mutant.module, code))
