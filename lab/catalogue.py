@@ -43,7 +43,7 @@ ALL = "all"
 
 
 def chosen(name: str) -> list[Experiment]:
-    """The experiment of that name; for "all" every one but those that take long.
+    """Return the experiment of that name; for "all", every one that is not long.
 
     >>> [one.name for one in chosen("rounds-law")]
     ['rounds-law']

@@ -2,10 +2,10 @@
 
     python -m lab.benchmarks.clipped_sums [--turns 15] [--threads one|all]
 
-All have the same weights and records, and the sums are compared. Each contestant is a process of its own with one thread, Opacus
-once more with as many as torch takes by itself. They are timed in turns, one at a time, so that what else the machine does meets
-all of them alike; peaks of memory are of further processes, one for each number of records. Opacus is no dependency of
-Crescendo: without it (pip install opacus) ours are timed alone.
+All have the same weights and records, and the sums are compared. Each contestant is a process with one thread; Opacus also runs
+with torch's default number of threads. The contestants are timed in turns, one at a time, so that other load on the machine
+affects all of them equally. Peak memory comes from further processes, one for each number of records. Crescendo does not depend
+on Opacus: without it (pip install opacus) only our paths are timed.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from crescendo.core.arrays import Floats
 BATCHES, TURNS, CLIP, UNIT = (64, 128, 256, 512), 15, 1.0, 2.0**-40
 MODES = ("hooks", "ew", "functorch")
 FIRST = "opacus hooks"
-Sum = Callable[[int], Floats]  # of the first so many records
+Sum = Callable[[int], Floats]  # takes the number of records
 
 
 def records() -> tuple[Any, Any]:
@@ -51,14 +51,14 @@ def weights() -> Floats:
 
 
 def pairs(shapes: Sequence[tuple[int, ...]], w: Floats) -> list[Any]:
-    """The vector as weights and biases of layers."""
+    """Split the vector into weights and biases of layers."""
     sizes = [size for shape in shapes for size in (math.prod(shape), shape[0])]
     parts = iter(np.split(w.astype(np.float32), np.cumsum(sizes)[:-1]))
     return [(next(parts).reshape(shape), next(parts)) for shape in shapes]
 
 
 def ours(library: str, w: Floats) -> Sum:
-    """As the `minibatch` mechanism asks for a round's sum."""
+    """Make the sum as the `minibatch` mechanism does for a round."""
     import crescendo
     from crescendo.data.records import Records
     from crescendo.objectives.own import OwnModel
@@ -76,7 +76,7 @@ def ours(library: str, w: Floats) -> Sum:
 
 
 def opacus(mode: str) -> Sum:
-    """As Opacus' DPOptimizer makes the sum to which it adds noise."""
+    """Make the sum as Opacus' DPOptimizer does before it adds noise."""
     import torch
 
     wrap_model: Any = importlib.import_module("opacus.grad_sample.utils").wrap_model
@@ -96,7 +96,7 @@ def opacus(mode: str) -> Sum:
 
 
 def contestant(name: str, w: Floats, line: Connection) -> None:
-    """Answers with the sum of B records, seconds for ``times`` such sums, or megabytes: at the peak, and of it by the sums."""
+    """Answer with the sum of B records, the seconds for ``times`` such sums, or megabytes: at the peak, and due to the sums."""
     warnings.simplefilter("ignore")
     kind, how, *threads = name.split()
     if kind == "opacus" or how == "torch":
@@ -117,7 +117,7 @@ def contestant(name: str, w: Floats, line: Connection) -> None:
 
 
 class Contestant:
-    """The other end of a contestant's process."""
+    """The parent's end of a contestant's process."""
 
     def __init__(self, name: str, w: Floats) -> None:
         spawned = multiprocessing.get_context("spawn")
@@ -137,7 +137,7 @@ class Contestant:
 
 
 def main() -> None:
-    """Prints records a second, how often the speed of Opacus' hooks (the middle of all turns), and memory."""
+    """Print records a second, the speed relative to Opacus' hooks (the median of all turns), and memory."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--turns", type=int, default=TURNS)
     parser.add_argument("--threads", choices=("one", "all"), help="leave out Opacus with all threads, or with one")

@@ -1,8 +1,8 @@
 """The csv reader against pandas on a generated file: same answers, both times and memory, and why ours stays by hand.
 
-In a private run each record is judged alone (docs/privacy.md): whether a line is a record, and which numbers it holds, must not
-depend on any other line. In pandas it does: one cell of text turns a whole column into text, and after one quotation mark that is
-never closed no line of the file is read. Each would let a record change others, which no sensitivity covers.
+In a private run each record is judged alone (docs/privacy.md): other lines must not decide whether a line is a record, or which
+numbers it holds. In pandas they do: one cell of text turns a whole column into text, and pandas reads no line after a quotation
+mark that is never closed. In either case one record would change others, which no sensitivity covers.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def peak(read: Callable[[], object]) -> float:
 
 
 def changed_by_one_record(lines: list[bytes], bad: bytes) -> tuple[int, int]:
-    """Of the other records, how many are gone or have other values once ``bad`` stands among them: in ours, in pandas."""
+    """Count the other records that vanish or change once ``bad`` stands among them: in ours, in pandas."""
     content, at = HEADER + b"".join([*lines[:10], bad, *lines[10:]]), 10
     exact = ours(HEADER + b"".join(lines))
     kept = ours(content)

@@ -1,9 +1,9 @@
-"""What a simulated federation costs beside its clients' steps, and what it gains when two clients compute at a time.
+"""The overhead of a simulated federation over its clients' steps, and its gain when two clients compute at a time.
 
-The same rounds are run three ways, in turns: by a bare loop over the clients' steppers, which knows no clock, server or message;
+The same rounds run in three ways, in turns: in a bare loop over the clients' steppers, without clock, server or messages;
 simulated with one client computing at a time; and simulated with two. All must end with the same model. Each way measures the
-first model and the last; what measuring costs is printed at the end. What the federation adds is measured in time of the
-processor, which other programs on the machine leave alone; the gain, in time that passes: it needs cores that nobody else uses.
+first and the last model; the cost of measuring is printed at the end. The overhead is in processor time, which other programs on
+the machine do not affect. The gain is in elapsed time and needs idle cores.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def numbers() -> Dataset:
 
 
 def job(kind: str, data: Dataset, slots: int, rounds: int) -> Prepared:
-    """Rounds of ``slots`` slots a client, in lock-step: so the bare loop can do the same."""
+    """Return rounds of ``slots`` slots a client, in lock-step, so that the bare loop can do the same."""
     asked: dict[str, Any] = {
         "run": {"wire": "float64"},
         "data": {"source": data.name},
@@ -55,7 +55,7 @@ def job(kind: str, data: Dataset, slots: int, rounds: int) -> Prepared:
 
 
 def bare_loop(prepared: Prepared) -> Callable[[], Floats]:
-    """The clients' steps, the scores of the first model and of the last, and nothing else."""
+    """Do only the clients' steps, and score the first and the last model."""
     terms, goal, train = prepared.terms, prepared.objective, prepared.dataset.train
     draws = [Plain(terms, c, rows, prepared.agreement.seed) for c, rows in enumerate(prepared.parts)]
     steppers = [goal.stepper(train) for _ in draws]
@@ -88,7 +88,7 @@ def compare(name: str, prepared: Prepared) -> None:
         "one core": lambda: run_prepared(prepared, cores=1).model,
         "two cores": lambda: run_prepared(prepared, cores=2).model,
     }
-    found = {way: run() for way, run in ways.items()}  # compiles, too
+    found = {way: run() for way, run in ways.items()}  # also compiles
     np.testing.assert_allclose(found["one core"], found["steps alone"], rtol=1e-9, atol=1e-12)
     assert np.array_equal(found["one core"], found["two cores"]), "another model on two cores"
     wall: dict[str, list[float]] = {way: [] for way in ways}
@@ -110,7 +110,7 @@ def compare(name: str, prepared: Prepared) -> None:
 
 
 def measuring(name: str, prepared: Prepared) -> None:
-    """What one scoring of one record costs, in local steps."""
+    """Print the cost of scoring one record, in local steps."""
     goal, train = prepared.objective, prepared.dataset.train
     model, run = np.asarray(prepared.agreement.initial()), bare_loop(prepared)
     goal.evaluate(model, train)

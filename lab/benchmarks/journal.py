@@ -1,9 +1,9 @@
 """Updates on disk before they are acknowledged: one sync for 64 messages, against one for each, and against SQLite.
 
-All take the same updates. The models are compared with a replay of the journal, bit for bit, before anything is timed; then
-each way is timed in turn, three times, in one run. Two cores, Python 3.11, November 2026: a sync for 64 messages ran at 5.2 times
-the speed of a sync for each with 123 floats (10,500 a second) and at 2.2 times with 61,706 (2,460 a second). Side by side was no
-faster: the server's arithmetic takes longer than the disk. The disk decides: set TMPDIR to the one that matters.
+All ways take the same updates. The models are compared with a replay of the journal, bit for bit, before any timing; then each
+way is timed in turn, three times, in one run. Two cores, Python 3.11, November 2026: a sync for 64 messages ran at 5.2 times the
+speed of a sync for each with 123 floats (10,500 a second) and at 2.2 times with 61,706 (2,460 a second). Side by side was no
+faster: the server's arithmetic takes longer than the disk. The disk decides: set TMPDIR to the disk in question.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ def terms(rounds: int) -> Terms:
 
 
 def updates(numbers: int, count: int) -> list[Received]:
-    """``count`` updates of some twenty different vectors."""
+    """Return ``count`` updates with some twenty different vectors."""
     rng = np.random.default_rng(0)
     data = [encode(rng.normal(size=numbers)) for _ in range(CLIENTS)]
     return [Received(i // CLIENTS, i % CLIENTS, "float32", data[i % CLIENTS]) for i in range(count)]
 
 
 def durable(group: int) -> Callable[[Path, list[Received], int], float]:
-    """The whole way of an update: checked, applied, on disk, published. Seconds."""
+    """Time the whole way of an update: checked, applied, on disk, published. Return seconds."""
 
     def run(folder: Path, line: list[Received], numbers: int) -> float:
         with DurableServer(folder, "", lambda _: terms(len(line) // CLIENTS), np.zeros(numbers)) as server:
@@ -62,7 +62,7 @@ def durable(group: int) -> Callable[[Path, list[Received], int], float]:
 
 
 def durable_side_by_side(folder: Path, line: list[Received], numbers: int) -> float:
-    """The same as a network runs it: one group is on its way to the disk while the next is taken in."""
+    """Time it as a network runs it: the server takes the next group in while one is on its way to the disk."""
     with (
         DurableServer(folder, "", lambda _: terms(len(line) // CLIENTS), np.zeros(numbers)) as server,
         ThreadPoolExecutor(1) as pool,
@@ -89,7 +89,7 @@ def check(server: DurableServer, folder: Path, line: list[Received]) -> None:
 
 
 def journal_alone(group: int) -> Callable[[Path, list[Received], int], float]:
-    """Only the disk."""
+    """Time the disk alone."""
 
     def run(folder: Path, line: list[Received], numbers: int) -> float:
         journal = Journal(folder)
@@ -105,7 +105,7 @@ def journal_alone(group: int) -> Callable[[Path, list[Received], int], float]:
 
 
 def sqlite(folder: Path, line: list[Received], numbers: int) -> float:
-    """One transaction for each message, on disk when it returns."""
+    """Time one transaction for each message, on disk when it returns."""
     db = sqlite3.connect(folder / "updates.db", isolation_level=None)
     db.execute("pragma journal_mode = wal")
     db.execute("pragma synchronous = full")

@@ -21,7 +21,7 @@ NAMES = ("a9a", "w8a", "phishing", "ijcnn1", "covtype.binary")
 
 
 def long_numbers() -> tuple[bytes, int]:
-    """Values of 17 digits, which the compiled loop leaves to Python's float: the slowest file there is."""
+    """Return values of 17 digits, which the compiled loop leaves to Python's float: the slowest possible file."""
     values = np.random.Generator(np.random.Philox(key=0)).normal(size=(4000, 20))
     lines = [
         f"{i % 2} " + " ".join(f"{j}:{v!r}" for j, v in enumerate(row, 1)) for i, row in enumerate(values.tolist())
@@ -39,7 +39,7 @@ def ratio(name: str, content: bytes, features: int) -> None:
 
     x, y = parse(content, name, features)
     other, labels = load_svmlight_file(io.BytesIO(content), n_features=features, zero_based=False)
-    other.eliminate_zeros()  # we drop the zeros that a file writes out
+    other.eliminate_zeros()  # our parser drops the zeros that a file writes out
     for mine, other_part in ((x.data, other.data), (x.indices, other.indices), (x.indptr, other.indptr), (y, labels)):
         np.testing.assert_array_equal(mine, other_part)
     fast, slow = min(timeit.repeat(ours, number=1, repeat=3)), min(timeit.repeat(theirs, number=1, repeat=2))

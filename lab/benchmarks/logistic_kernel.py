@@ -1,6 +1,6 @@
 """Logistic regression: compiled sparse steps against a plain NumPy loop, and many models scored in one pass.
 
-Run: python -m lab.benchmarks.logistic_kernel
+python -m lab.benchmarks.logistic_kernel
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ STEPS, MODELS, TRAIN, TEST, FEATURES, NONZERO = 20_000, 41, 32_561, 16_281, 123,
 
 
 def parts() -> tuple[str, Records, Records]:
-    """a9a where it is at hand, else records of its shape."""
+    """Return a9a if its files are present, otherwise records of its shape."""
     folder = Path(os.environ.get("CRESCENDO_DATA", Path(__file__).resolve().parents[3] / "shared" / "data"))
     if (folder / "a9a.xz").exists() and (folder / "a9a.t.xz").exists():
         from crescendo.data import load
@@ -43,7 +43,7 @@ def generated(rng: np.random.Generator, rows: int) -> Records:
 
 
 def numpy_loop(data: Records, w: Floats, slots: Slots, l2: float) -> Floats:
-    """The same steps, each a few NumPy calls on one sparse row."""
+    """Take the same steps, each with a few NumPy calls on one sparse row."""
     x: Any = data.x
     u, scale = w.copy(), 1.0
     for r, eta in zip(slots.rows, slots.etas, strict=True):

@@ -1,16 +1,16 @@
 """Durable updates a second through `crescendo serve`, against a bare gRPC echo of the same bytes; and 1,000 streams at once.
 
-Server and senders are processes of their own on loopback, without TLS. The server is the real one: an update is
-acknowledged when it is on disk, and every round's model is broadcast to all. Its final model is compared with what was
-sent, bit for bit, before a ratio is printed.
+Server and senders run in separate processes on loopback, without TLS. The server is the real one: it acknowledges an update when
+it is on disk, and broadcasts every round's model to all clients. Its final model is compared with the sent updates, bit for bit,
+before a ratio is printed.
 
-The senders are Python too. At about 1.0 busy they, and not the echo's server, are the limit: the echo could be faster than it is
-measured here, and the true ratio lower. Beside the durable server they are mostly idle.
+The senders are Python too. At about 1.0 busy they are the limit, not the echo's server: the echo could then be faster than
+measured here, and the true ratio lower. With the durable server they are mostly idle.
 
-Two cores, idle but for this, Python 3.11, November 2026, best of three each time, in four runs: 2,970 to 3,580 durable updates a
+Two cores, otherwise idle, Python 3.11, November 2026, best of three each time, in four runs: 2,970 to 3,580 durable updates a
 second of 123 floats, 878 to 948 of 61,706, 7.5 to 8.2 of 10 million; 0.56 to 0.59, 0.47 to 0.57 and 0.56 to 0.62 of the echo. Of
 the 36 single pairs the lowest were 0.54, 0.46 and 0.49. A stream took 53 KiB, and 57 after a round. Server and senders share two
-processors, and at 61,706 floats neither fills them: what is left is Python's lock, which loop and disk thread want in turn.
+processors, and at 61,706 floats neither fills them: the rest is Python's lock, for which the loop and the disk thread compete.
 """
 
 from __future__ import annotations
@@ -38,20 +38,20 @@ REPEATS = 3
 
 @dataclass(frozen=True)
 class Case:
-    """A load: ``clients`` streams that send ``rounds`` updates of ``numbers`` floats each, ``window`` on the way at once."""
+    """A load: ``clients`` streams send ``rounds`` updates of ``numbers`` floats each, at most ``window`` of them in flight."""
 
     numbers: int
     clients: int
     rounds: int
     window: int
-    processes: int = 1  # of senders
+    processes: int = 1  # sender processes
 
     @property
     def updates(self) -> int:
         return self.clients * self.rounds
 
     def vectors(self) -> np.ndarray[Any, np.dtype[np.float32]]:
-        """What each client sends every round: small whole numbers, so that sums are exact in any order."""
+        """Return a vector for each client, its update in every round: small whole numbers, so that sums are always exact."""
         return np.random.default_rng(0).integers(-8, 9, (self.clients, self.numbers)).astype(np.float32)
 
     def run_file(self) -> str:
@@ -72,7 +72,7 @@ MANY = Case(123, 1000, 1, 1)
 
 
 class Running:
-    """A process that we talk to by lines."""
+    """A process with which we exchange lines."""
 
     def __init__(self, *command: str, errors: Any = None) -> None:
         self._pipes = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True)
@@ -85,7 +85,7 @@ class Running:
         return found
 
     def first_line_in(self, log: Path) -> str:
-        """What it first wrote to a file: a pipe that nobody empties would stop it."""
+        """Return the first line that the process wrote to a file; a pipe that is not read would block it."""
         while self._pipes.poll() is None:
             found, end, _ = log.read_text().partition("\n")
             if end:
@@ -100,18 +100,18 @@ class Running:
 
     @property
     def cpu(self) -> float:
-        """Seconds of processor time so far."""
+        """Return its processor time so far, in seconds."""
         fields = Path(f"/proc/{self._pipes.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / TICKS
 
     @property
     def memory(self) -> int:
-        """Bytes in memory now."""
+        """Return its current memory, in bytes."""
         status = Path(f"/proc/{self._pipes.pid}/status").read_text()
         return 1024 * int(status.partition("VmRSS:")[2].split()[0])
 
     def stop(self) -> None:
-        """Ask it to stop, and wait until it has."""
+        """Ask the process to stop, and wait for its end."""
         self._pipes.send_signal(signal.SIGTERM)
         self._pipes.communicate(timeout=60)
 
@@ -122,7 +122,7 @@ class Running:
 
 @dataclass(frozen=True)
 class Measured:
-    """Updates a second, and how many of the two processors server and senders kept busy."""
+    """Updates a second, and the number of processors that server and senders kept busy."""
 
     rate: float
     server: float
@@ -143,7 +143,7 @@ def started(*command: str, errors: Any = None) -> Iterator[Running]:
 
 @contextmanager
 def senders(case: Case, folder: Path, server: Running, port: int, digest: str = "") -> Iterator[list[Running]]:
-    """Processes whose clients have joined."""
+    """Start processes whose clients have joined."""
     if not (vectors := folder / "vectors.npy").exists():
         np.save(vectors, case.vectors())
     with ExitStack() as stack:
@@ -166,7 +166,7 @@ def senders(case: Case, folder: Path, server: Running, port: int, digest: str = 
 
 
 def sent(case: Case, server: Running, running: list[Running]) -> Measured:
-    """Let them send everything."""
+    """Let the clients send everything."""
     cpu = server.cpu
     for process in running:
         process.go()
@@ -183,7 +183,7 @@ def echoed(case: Case, folder: Path) -> Measured:
 
 @contextmanager
 def served(case: Case, folder: Path) -> Iterator[tuple[Running, int, str]]:
-    """The real server, its port and the digest of its terms. In the end its model is held against what was sent."""
+    """Start the real server; yield it with its port and the digest of its terms, and compare its model with the sent updates."""
     with tempfile.TemporaryDirectory(dir=folder) as place:
         file, state, log = (Path(place, name) for name in ("federation.toml", "state", "log"))
         file.write_text(case.run_file())

@@ -1,7 +1,7 @@
-"""The other end of `network.py`: clients that only send, and a bare gRPC echo. Each runs in a process of its own.
+"""The other end of `network.py`: clients that only send, and a bare gRPC echo. Each runs in a separate process.
 
-The senders speak the wire's protocol and compute nothing: every client sends one vector round after round, as many on the way as
-fit in a window, and reads what comes back only as far as it must. An echo gets the same bytes, and every message back.
+The senders speak the wire's protocol and compute nothing: every client sends one vector round after round, as many in flight as
+fit in a window, and decodes replies only as far as it must. An echo gets the same bytes and sends every message back.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ ECHO = "/benchmark.Echo/Echo"
 
 @dataclass(frozen=True)
 class Job:
-    """What a process of senders is told: clients ``first`` to ``last`` - 1, ``window`` updates of each on the way at once."""
+    """The orders for a sender process: clients ``first`` to ``last`` - 1, ``window`` updates of each in flight at once."""
 
     port: int
     echo: bool
@@ -44,11 +44,11 @@ class Job:
     window: int
     federation: str
     digest: str
-    vectors: str  # a file: a row of floats for each client
+    vectors: str  # path of a file with a row of floats for each client
 
 
 class Sender:
-    """One client on one stream of its own connection."""
+    """One client on one stream, with its own connection."""
 
     def __init__(self, job: Job, client: int, heads: list[list[bytes]], vector: Vector) -> None:
         self._job, self._client, self._heads = job, client, heads
@@ -57,7 +57,7 @@ class Sender:
         self._call: Any = None
 
     async def join(self, channel: grpc.aio.Channel) -> None:
-        """Open the stream. The server has answered when this returns."""
+        """Open the stream, and return once the server has answered."""
         self._call = channel.stream_stream(ECHO if self._job.echo else JOIN)()
         if self._job.echo:
             await self._call.write(b"")
@@ -97,7 +97,7 @@ class Sender:
 
 
 def _settled(message: pb.ToClient) -> pb.Settled | None:
-    """The rounds that a message acknowledges: an acknowledgement does, and the first part of a broadcast."""
+    """Return the rounds that a message acknowledges: an acknowledgement does, and the first part of a broadcast."""
     if message.HasField("refusal"):
         raise SystemExit(f"the server refuses: {message.refusal.reason}")
     if message.HasField("ack"):
@@ -106,7 +106,7 @@ def _settled(message: pb.ToClient) -> pb.Settled | None:
 
 
 def heads_of(job: Job) -> list[list[bytes]]:
-    """What stands before the floats in each part of each round, made before the clock runs: the floats are the last field."""
+    """Return the bytes before the floats in each part of each round, made before the clock runs; the floats come last."""
     zeros, heads = bytes(4 * job.numbers), list[list[bytes]]()
     for i in range(job.rounds):
         parts = Part.split(i, zeros, "float32")
@@ -118,7 +118,7 @@ def heads_of(job: Job) -> list[list[bytes]]:
 
 
 async def send(job: Job) -> None:
-    """Join, say so, wait for a line, send everything, say how long it took; keep the streams until the input ends."""
+    """Join, report it, wait for a line, send everything, report the time; keep the streams open until the input ends."""
     heads, vectors = heads_of(job), np.load(job.vectors, mmap_mode="r")
     async with AsyncExitStack() as stack:
         senders = [Sender(job, c, heads, vectors[c]) for c in range(job.first, job.last)]
@@ -139,7 +139,7 @@ def _place(job: Job) -> Endpoint:
 
 
 async def echo() -> None:
-    """A server that sends back what comes, and does nothing else."""
+    """Serve a method that sends every message back."""
 
     async def handler(requests: AsyncIterator[bytes], context: Any) -> AsyncIterator[bytes]:
         async for message in requests:

@@ -1,8 +1,8 @@
-"""LeNet-5, steps of one record: torch as every tutorial has it, our torch stepper, and our JAX stepper.
+"""LeNet-5, steps of one record: torch as in every tutorial, our torch stepper, and our JAX stepper.
 
-All begin with the same weights and take the same steps; the answers are compared. Times are taken in turns, so that what else the
-machine does meets all of them alike. In JAX the same network is written twice: as one would write it first, with the library's
-convolution, and as the one of ours, with products of plain matrices alone.
+All begin with the same weights and take the same steps; the answers are compared. They are timed in turns, so that other load on
+the machine affects all of them equally. The network is written twice in JAX: first with the library's convolution, as most
+people would write it, then as in our package, with products of plain matrices alone.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def made() -> nn.Module:
 
 
 def main() -> None:
-    """Prints steps a second, and how often the speed of torch's own loop, the middle of all turns; last, what compiling takes."""
+    """Print steps a second and the speed relative to torch's own loop, the median of all turns; last, the time to compile."""
     torch.set_num_threads(1)
     rng = np.random.default_rng(0)
     data = Records(rng.random((256, 784), dtype=np.float32), rng.integers(0, 10, 256).astype(np.float64))

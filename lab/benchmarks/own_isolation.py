@@ -1,6 +1,6 @@
-"""What isolating a user's own code costs: a clipped gradient of `minibatch`, isolated, against the same code as it is.
+"""The cost of isolating a user's own code: a clipped gradient of `minibatch` with isolation, against the same code without.
 
-Turns of both are taken one after the other in one run, so that the quotient means something on a busy machine.
+Turns of both alternate in one run, so that the quotient is meaningful on a busy machine.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""What privacy costs in computing: a private round against a plain one of the same size, without and with drawing and noise.
+"""The computing cost of privacy: a private round against a plain one of the same size, without and with drawing and noise.
 
-Steps are timed in the compiled loops alone, and then as a worker's whole round (draw, steps, noise, release). Last, the noise
-itself: one exactly rounded normal number a coordinate, against a sum of four float normals, which is not private (its floats
-form a lattice) and is what releases had before.
+Steps are timed in the compiled loops alone, and then as a worker's whole round (draw, steps, noise, release). Last comes the
+noise: one exactly rounded normal number a coordinate, against a sum of four float normals. That sum is not private (its floats
+form a lattice); releases had it before.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def fastest(action: Callable[[], object], repeat: int = 40) -> float:
 
 
 def steps(data: Records, model: Logistic) -> None:
-    """The loops alone, on the same rows."""
+    """Time the loops alone, on the same rows."""
     rows = np.random.default_rng(0).integers(0, len(data), SLOTS)
     etas, ends, start = np.full(SLOTS, 0.01), np.arange(1, SLOTS + 1), np.zeros(model.size)
     plain, private = Slots(rows, etas), Slots(rows, etas, ends=ends, clip=CLIP)
@@ -61,7 +61,7 @@ def steps(data: Records, model: Logistic) -> None:
 
 
 def rounds(data: Records, model: Logistic) -> None:
-    """A worker's whole round. The mechanisms take turns of a few rounds, so that a busy machine is as busy for each."""
+    """Time a worker's whole round. The mechanisms take turns of a few rounds, so that other load affects each equally."""
     rows, start = np.arange(10_000), np.zeros(model.size)
     made = {}
     for name in ("plain", "local", "minibatch"):
@@ -83,7 +83,7 @@ def rounds(data: Records, model: Logistic) -> None:
         for name, (terms, mechanism) in made.items():
             worker = Worker(
                 terms, 0, start, model, data, rows, 0, mechanism=mechanism
-            )  # a new one: rounds on the way add up
+            )  # a new worker, since rounds in flight accumulate
             taken[name].append(fastest(functools.partial(whole, worker), 8))
     for name in ("local", "minibatch"):
         each = [private / plain for private, plain in zip(taken[name], taken["plain"], strict=True)]
@@ -94,7 +94,7 @@ def rounds(data: Records, model: Logistic) -> None:
 
 
 def noise() -> None:
-    """The exact release against four float normals, from a seed and from the operating system."""
+    """Time the exact release against four float normals, from a seed and from the operating system."""
     from scipy.special import ndtri
 
     def four_seeded(x: Floats, i: int) -> Floats:

@@ -36,7 +36,7 @@ def ran(stepper: Stepper, slots: Slots, start: Floats) -> Floats:
 
 
 def timed(stepper: Stepper, slots: Slots, start: Floats) -> float:
-    """Seconds of the processor's time."""
+    """Return the processor time in seconds."""
     return min(timeit.repeat(lambda: ran(stepper, slots, start), timer=time.process_time, number=1, repeat=5))
 
 

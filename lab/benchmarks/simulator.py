@@ -1,6 +1,6 @@
 """The a9a job of the paper's table (20,000 gradients, 5 clients, 40 rounds), simulated, against a plain NumPy loop.
 
-Both train the same model from the same draws; the answers are compared before anything is timed.
+Both train the same model from the same draws; the answers are compared before any timing.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ JOB = {
 
 
 def plain_loop(prepared: Any) -> np.ndarray[Any, Any]:
-    """The same rounds by hand: in lock-step every client starts a round from the model with all earlier rounds in it."""
+    """Do the same rounds by hand: in lock-step every client starts a round from the model with all earlier rounds."""
     x, y, l2 = prepared.dataset.train.x, 2 * prepared.dataset.train.y - 1, prepared.objective.l2
     v = np.zeros(x.shape[1] + 1)
     for i in range(prepared.terms.rounds):

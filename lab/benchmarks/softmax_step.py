@@ -29,7 +29,7 @@ CLIP, UNIT = 1.0, 2.0**-40
 
 
 def loss(params: Any, x: Any, y: Any) -> Any:
-    """Of each record; the parameters lie as those of `Softmax` do."""
+    """Return the loss of each record; the parameters are laid out as in `Softmax`."""
     said = jax.nn.log_softmax(x @ params[:-1] + params[-1])
     return -jnp.take_along_axis(said, y[:, None], axis=1)[:, 0]
 
@@ -55,7 +55,7 @@ def sums(objective: ClippingObjective, data: Records, slots: Slots, start: Float
 
 
 def main() -> None:
-    """Prints records a second, the middle of all turns, and how often the speed of JAX that is."""
+    """Print records a second, the median of all turns, and the speed relative to JAX."""
     rng = np.random.default_rng(0)
     dense = drawn(rng)
     sparse = as_records(csr_array(dense.x), dense.y)

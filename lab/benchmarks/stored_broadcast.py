@@ -1,13 +1,13 @@
-"""How soon a broadcast is stored that comes in the middle of a client's long private rounds.
+"""How soon a client stores a broadcast that arrives in the middle of its long private rounds.
 
-The client is the real one, in a process of its own: `join`, with its ledger on disk, at work without a pause on rounds of
-half of its records each. Here is a server that does nothing but send a broadcast every 20 ms or so. Time runs from the
-moment before the last part of a broadcast is handed to gRPC here, to the moment the client has noted the model for its worker to
-take up (`Participant.hear`): both processes read one clock, and what is measured contains the way over loopback. Every model
-carries its number at both ends; before a time is printed it is checked that each was stored, whole and in order.
+The client is the real one, in a separate process: `join`, with its ledger on disk, computing without a pause on rounds of half of
+its records each. The server here only sends a broadcast every 20 ms or so. Time runs from the moment before gRPC takes the last
+part of a broadcast, to the moment the client has noted the model for its worker (`Participant.hear`). Both processes read one
+clock, and the time includes the way over loopback. Every model carries its number at both ends; before a time is printed, the
+benchmark checks that each model was stored, whole and in order.
 
 Two cores, load 2, Python 3.11, November 2026: 0.5 to 0.7 ms in the median, 2 to 6 ms at the 99th percentile, 4 to 8 ms at worst,
-all of them within 50 ms. While the client's loop, not its worker, wrote down what was seen of the server, some took 50 to 115.
+all of them within 50 ms. While the client's loop, not its worker, wrote its view of the server to disk, some took 50 to 115.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ CASES = (Case("minibatch", 1_000_000, 30), Case("local", 100_000, 30), Case("min
 
 @dataclass
 class Sender:
-    """Answers the client as a server would, and tells it something new all the time."""
+    """Answers the client as a server would, and sends it new broadcasts all the time."""
 
     agreed: Agreement
     sent: list[int] = field(default_factory=list)  # nanoseconds
@@ -114,7 +114,7 @@ class Sender:
         reading = asyncio.create_task(self._count_rounds(context))
         try:
             await self._tell(context)
-            while self.rounds < 1:  # it is at work from here on
+            while self.rounds < 1:  # from here on the client is at work
                 await asyncio.sleep(0.01)
             rng = np.random.default_rng(1)
             for _ in range(1, BROADCASTS):
@@ -147,7 +147,7 @@ def _serialized(said: Any) -> bytes:
 
 
 async def serve(case: Case, folder: Path) -> tuple[Sender, float]:
-    """Let the client join and work until all was sent. How long its rounds took, in seconds."""
+    """Let the client join and work until everything is sent. Return the sender, and the mean length of a round in seconds."""
     sender = Sender(case.agreed())
     server = grpc.aio.server(options=CLIENT_OPTIONS)
     handler = grpc.stream_stream_rpc_method_handler(
@@ -180,7 +180,7 @@ async def serve(case: Case, folder: Path) -> tuple[Sender, float]:
 
 
 def take_part(port: str, folder: Path) -> None:
-    """The client's process: the real `join`, and a note of when each broadcast was stored."""
+    """Run the client's process: the real `join`, with a note of the time at which each broadcast was stored."""
     stored: list[tuple[float, float, int, bool]] = []
     hear = Participant.hear
 

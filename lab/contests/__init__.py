@@ -1,1 +1,1 @@
-"""Contests with rival algorithms, each tuned with as many trials, on records that are no test records."""
+"""Contests with rival algorithms, each tuned with the same number of trials on a part of the training records."""

@@ -1,4 +1,4 @@
-"""Biased data against other algorithms: the same data, gradients, rounds and clock for all, and as many trials to tune each."""
+"""Biased data against other algorithms: equal data, gradients, rounds, clock, and number of trials for tuning."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ SCALES = (1 / 4, 1 / 2, 1, 2, 4, 8, 16, 32)
 PROX = (0.01, 0.1)
 ETA0 = 0.01
 TUNING_SEEDS = (TRIAL_SEED, TRIAL_SEED + 1)
-HELD_OUT = 0.2  # of the training records, to tune on
+HELD_OUT = 0.2  # the share of the training records for tuning
 RULE = (
     f"Every algorithm gets {len(SCALES)} trials of its options with two seeds, on a fifth of the training records that is "
     "held out; the best is then trained on all of them with other seeds and scored on the test part, which nothing was "
@@ -62,7 +62,7 @@ def run(source: str, split: str, contestant: str, gradients: int, trials: int, s
 
 
 def _config(split: str, contestant: str, gradients: int) -> Config:
-    """Rounds of 100 i samples for each of five clients; rivals make as many rounds of equal size."""
+    """Return rounds of 100 i samples for each of five clients; rivals make as many rounds of equal size."""
     rule, _, alpha = split.partition(" ")
     combine = contestant if contestant in OURS else "sum"
     sizes = {"kind": "power", "scale": 100.0, "per_client": True}
@@ -73,7 +73,7 @@ def _config(split: str, contestant: str, gradients: int) -> Config:
 
 
 def _trials(contestant: str) -> list[dict[str, float]]:
-    """The options that are tried, as many for each contestant."""
+    """Return the options to try, the same number for each contestant."""
     if contestant == "fedprox":
         return [{"step_scale": scale, "mu": mu} for scale in SCALES[1::2] for mu in PROX]
     return [{"step_scale": float(scale)} for scale in SCALES]
@@ -92,7 +92,7 @@ def _accuracy(data: Dataset, config: Config, contestant: str, options: dict[str,
 
 @lru_cache(maxsize=2)
 def _held_out(source: str) -> Dataset:
-    """The training records of a source alone, a part of them held out as its test part."""
+    """Return the training records of a source, a part of them held out as its test part."""
     data = dataset(source)
     order = stream(0, Purpose.SPLIT, round=3).permutation(len(data.train))
     many = round(HELD_OUT * len(order))
@@ -184,7 +184,7 @@ def _options(chosen: dict[str, float]) -> str:
 
 
 def _remarks(outcomes: list[Outcome], sources: list[str]) -> tuple[str, ...]:
-    """The highest mean in every split, and by how much over the best of ours, with the interval of the difference."""
+    """Return the highest mean in every split, and its difference from the best of ours with the interval."""
     said = []
     for source in sources:
         runs = where(outcomes, source=source)

@@ -1,6 +1,6 @@
-"""A contest: every entrant is tuned with as many trials on a part of the training records, then run on the test part.
+"""A contest: every entrant is tuned with the same number of trials on a part of the training records, then run on the test part.
 
-Two entrants are told apart by their differences seed by seed: a Student interval of 95% that does not hold 0.
+Two entrants differ if Student's 95% interval of their differences, seed by seed, does not contain 0.
 """
 
 from __future__ import annotations
@@ -26,16 +26,14 @@ Score = Callable[[Result], float]
 
 @dataclass(frozen=True)
 class Entrant:
-    """An algorithm with a run file for each value of the one thing that is tuned beside its options, such as the first size."""
+    """An algorithm, with one run file for each value of a setting tuned beside its options, such as the first size."""
 
     configs: Sequence[Mapping[str, Any]]
     algorithm: str = OURS
-    fixed: Sequence[Mapping[str, Any]] = field(
-        default=({},)
-    )  # options that are not tuned, for each run file or for all
+    fixed: Sequence[Mapping[str, Any]] = field(default=({},))  # fixed options, one set for each run file or one for all
 
     def trials(self, count: int) -> list[tuple[Mapping[str, Any], dict[str, Any]]]:
-        """Run files with options: every run file gets as many trials as the others."""
+        """Return run files with options, the same number of trials for every run file."""
         each = count // len(self.configs)
         found = []
         for j, config in enumerate(self.configs):
@@ -47,7 +45,7 @@ class Entrant:
 def entered(
     source: str, entrant: Entrant, trials: int, seeds: Sequence[int], score: Score
 ) -> tuple[int, list[Result | None]]:
-    """Which run file scored best in the trials, and the final runs with it and its options; None for one that diverged."""
+    """Return the index of the run file that scored best in the trials, and the final runs with it; None for one that diverged."""
     data = dataset(source)
     cut = validation_cut(replace(data, test=None), 0)
     tried = entrant.trials(trials)
@@ -68,12 +66,12 @@ def _run(
         return simulate(
             {**config, "run": {"seed": seed}}, data=data, algorithm=entrant.algorithm, options=options, cores=1
         )
-    except (Diverged, Refused):  # a step size that no certificate is about is a trial that failed
+    except (Diverged, Refused):  # no certificate covers this step size: a failed trial
         return None
 
 
 def chosen(results: Sequence[Result | None]) -> dict[str, Any]:
-    """The options that tuning chose, of the first final run."""
+    """Return the tuned options, of the first final run."""
     found = next((one for one in results if one is not None), None)
     if found is None:
         return {}
@@ -82,7 +80,7 @@ def chosen(results: Sequence[Result | None]) -> dict[str, Any]:
 
 
 def difference(ours: Sequence[float | None], theirs: Sequence[float | None]) -> tuple[str, str]:
-    """Ours less theirs, seed by seed: its mean with an interval, and whether it is significant.
+    """Return the mean of our scores less theirs, seed by seed, with an interval, and whether it is significant.
 
     >>> difference([0.5, 0.6], [0.4, 0.5])
     ('+0.1000 (+0.1000 to +0.1000)', 'higher')

@@ -1,4 +1,4 @@
-"""Equal privacy: growing sizes against constant ones and private FedAvg, at one (epsilon, delta) and as many gradients."""
+"""Equal privacy: growing sizes against constant ones and private FedAvg, at one (epsilon, delta) and equal gradients."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from lab.pipeline.verdicts import above, differences
 
 EPSILON, DELTA, CLIENTS, GRADIENTS = 1.0, 5.5e-8, 5, 25_000
 GROWING, LOCAL = "growing from 16", "growing from 16, local mechanism"
-SIZES: dict[str, dict[str, Any]] = {  # what is asked of the planner; rounds for 25,000 gradients
+SIZES: dict[str, dict[str, Any]] = {  # the request to the planner; rounds for 25,000 gradients
     GROWING: {"first_size": 16, "power": 1.0, "rounds": 183},
     LOCAL: {"first_size": 16, "power": 1.0, "rounds": 183},
     "constant 16": {"first_size": 16, "power": 0.0},
@@ -42,9 +42,9 @@ TRIALS, SEEDS = 12, 5
 
 @dataclass(frozen=True)
 class Problem:
-    """What is learned, and how the contest is scored: ``measure`` is "auc" or "accuracy".
+    """A data set with its objective and the score of the contest: ``measure`` is "auc" or "accuracy".
 
-    ``records`` is what each client declares, ``eta0`` the step size that tuning multiplies.
+    ``records`` is the number that each client declares, ``eta0`` the step size that tuning multiplies.
     """
 
     source: str
@@ -53,16 +53,16 @@ class Problem:
     clip: float
     eta0: float
     measure: str
-    norm_bound: dict[str, float] = field(default_factory=dict)  # for logistic regression
+    norm_bound: dict[str, float] = field(default_factory=dict)  # only for logistic regression
 
     @property
     def entrants(self) -> list[str]:
-        """`local` is for logistic regression alone."""
+        """Return the entrants; `local` enters logistic regression only."""
         return [*(name for name in SIZES if name != LOCAL or self.norm_bound), *RIVALS]
 
     @property
     def word(self) -> str:
-        """How the measure is called."""
+        """Return the name of the measure."""
         return "area under the ROC curve" if self.measure == "auc" else "accuracy"
 
     @property
@@ -87,7 +87,7 @@ PROBLEMS = {
 
 @cache
 def planned(sizes: str, gradients: int, records: int) -> Plan:
-    """The schedule and the least noise for it."""
+    """Return the schedule and the least noise for it."""
     asked = dict(SIZES[sizes])
     if "rounds" in asked:
         asked["rounds"] = max(1, round(asked["rounds"] * gradients / GRADIENTS))
@@ -95,7 +95,7 @@ def planned(sizes: str, gradients: int, records: int) -> Plan:
 
 
 def entrant(problem: Problem, name: str, gradients: int) -> tuple[Entrant, Any]:
-    """The entrant of that name, and the noise that it needs."""
+    """Return the entrant of that name, and the plan that states its noise."""
     if name in RIVALS:
         rounds = max(1, round(RIVALS[name] * gradients / GRADIENTS))
         steps = -(-gradients // rounds)
@@ -205,7 +205,7 @@ def _table(about: Problem, runs: dict[str, Outcome]) -> TextTable:
 
 
 def _plot(about: Problem, runs: dict[str, Outcome]) -> Plot:
-    """Of every entrant: the measure, and the noise that all rounds add up to."""
+    """Plot every entrant's measure and the total noise of its rounds."""
     names = tuple(f"{name} ({one['rounds']:,})" for name, one in runs.items())
     places = tuple(range(len(names)))
     known = [[score for score in one["scores"] if score is not None] for one in runs.values()]
@@ -243,8 +243,8 @@ MNIST = Experiment(
     where="section 5, the same claim",
     about="Softmax regression on MNIST, as a network without hidden layers; five clients of 12,000 records. "
     + _SAME.format("1")
-    + " [LeNet-5 at epsilon 2 and 8](neural.md) has a search of its own. It takes some ten minutes and needs jax or "
-    "torch, so that `all` leaves it out.",
+    + " [LeNet-5 at epsilon 2 and 8](neural.md) has a separate search. `all` leaves this experiment out, because it takes "
+    "some ten minutes and needs jax or torch.",
     jobs=partial(jobs, "mnist"),
     findings=partial(findings, "mnist"),
     long=True,

@@ -1,4 +1,4 @@
-"""Equal time with stragglers: speeds from 1 to 10, log-normal latency, clients away a tenth of the time; against rivals."""
+"""Equal time with stragglers, against rivals: speeds from 1 to 10, log-normal latency, clients absent a tenth of the time."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ RULE = (
 
 
 def entrant(name: str, eta0: float, seconds: float) -> Entrant:
-    """``seconds`` in which all clients together could do all gradients of a run, if nothing ever went wrong."""
+    """Return an entrant. All clients together do a run's gradients in ``seconds`` if nothing goes wrong."""
     gradients = int(sum(SPEEDS) * seconds)
     if name.startswith("ours"):
         weights: Any = "uniform" if name == "ours, equal shares" else list(SPEEDS)
@@ -46,7 +46,7 @@ def entrant(name: str, eta0: float, seconds: float) -> Entrant:
         return Entrant(configs)
     kind = name.partition(",")[0].lower()
     fixed: list[dict[str, Any]] = [{"local_steps": steps} for steps in STEPS]
-    if name == "FedAvg, deadline":  # long enough for the faster half, if its messages do not dawdle
+    if name == "FedAvg, deadline":  # long enough for the faster half, unless messages are late
         fixed = [{"local_steps": steps, "deadline": steps / SPEEDS[CLIENTS // 2] + 8.0} for steps in STEPS]
     moves = {"fedavg": CLIENTS, "fedasync": 1, "fedbuff": 3}[kind]
     configs = [
@@ -59,7 +59,7 @@ def entrant(name: str, eta0: float, seconds: float) -> Entrant:
 
 
 def _sizes(name: str, gradients: int, first: int) -> dict[str, Any]:
-    """Linear sizes from ``first``; or constant ones, in as many rounds as those take."""
+    """Return linear sizes from ``first``, or constant ones that take as many rounds."""
     if name != "ours, constant sizes":
         return {"kind": "power", "scale": float(first)}
     rounds = round((2 * gradients / first) ** 0.5)
@@ -102,7 +102,7 @@ def run(problem: str, source: str, name: str, seconds: float, trials: int, seeds
 
 
 def _row(result: Result, seconds: float) -> dict[str, Any]:
-    """What was measured of the newest model at that time."""
+    """Return the scores of the newest model at that time."""
     return [row for row in result.metrics if row["seconds"] <= seconds][-1]
 
 
@@ -112,7 +112,7 @@ def _at(result: Result, seconds: float) -> float:
 
 
 def _curve(results: list[Result], seconds: float) -> dict[str, list[float | None]]:
-    """Accuracy of the newest model over time, mean and extremes of the seeds."""
+    """Return the accuracy of the newest model over time: mean and extremes of the seeds."""
     times = [seconds * 1.1**-j for j in reversed(range(41))]
     scores = [[_at(one, time) for one in results] for time in times]
     return {

@@ -1,1 +1,1 @@
-"""One file per experiment: its jobs, and what its report makes of what they measured."""
+"""The paper's experiments, a file each: its jobs, and the report on their outcomes."""

@@ -1,4 +1,4 @@
-"""The paper's privacy formulas as it prints them, errors included: to reproduce its examples, and for nothing else.
+"""The paper's privacy formulas as printed, errors included: they serve to reproduce its examples, and nothing else.
 
 `theorems` has the corrected forms. An epsilon or delta from this page is not a guarantee.
 """
@@ -12,7 +12,7 @@ from crescendo.privacy.paper.theorems import needed_sigma
 
 
 def D(p: float, r0: float, sigma: float, gamma: float = 0.0) -> float:
-    """D with +(1+p) in the exponent of 1+gamma; it must be -(1+p).
+    """Return D with +(1+p) in the exponent of 1+gamma; it must be -(1+p).
 
     >>> round(D(1, 0.011, 3, gamma=0.1) / D(1, 0.011, 3), 6)
     1.21
@@ -21,7 +21,7 @@ def D(p: float, r0: float, sigma: float, gamma: float = 0.0) -> float:
 
 
 def rounds(p: float, gradients: float, records: float, q: float) -> float:
-    """((p+1) K / (N q))^(1/(p+1)): an upper bound on T, which the examples use as T.
+    """Return ((p+1) K / (N q))^(1/(p+1)): an upper bound on T, which the examples use as T.
 
     >>> round(rounds(1, 25_000, 10_000, 1.3216327772100012e-4), 1)      # the true T is 183
     194.5
@@ -30,12 +30,12 @@ def rounds(p: float, gradients: float, records: float, q: float) -> float:
 
 
 def budget(sigma: float, alpha: float, gamma: float, p: float = 1.0) -> float:
-    """The largest sqrt(2 ln(1/delta) / epsilon) that case 1 allows to ``sigma``."""
+    """Return the largest sqrt(2 ln(1/delta) / epsilon) that case 1 allows to ``sigma``."""
     return float(sigma * math.sqrt(1 - alpha) / (1 + gamma) ** (2 + 3 * p))
 
 
 def delta(budget: float, epsilon: float) -> float:
-    """exp(-B^2 epsilon / 2), with B^2 any real number; it must be a whole one.
+    """Return exp(-B^2 epsilon / 2), with B^2 any real number; it must be a whole one.
 
     >>> delta(1.9707559905883425, 2)
     0.020570872204539764
@@ -60,14 +60,14 @@ class GammaPass:
 def case_one_step(
     gamma: float, epsilon: float, *, records: float, gradients: float, first_size: float, sigma: float, r0: float
 ) -> GammaPass:
-    """q from K = K- at p = 1, then m and T."""
+    """Return one pass: q from K = K- at p = 1, then m and T."""
     constant = Constants(1, r0, sigma, gamma).B * epsilon ** (2 / 3)
     q = (constant * records / gradients) ** 3
     return GammaPass(constant, q, first_size / (records * q), rounds(1, gradients, records, q))
 
 
 def theorem_one(rates: Iterable[tuple[float, int]], sigma: float, delta: float, r0: float) -> float:
-    """The least epsilon of [thm1] with a real lambda, by bisection on it: lambda may even lie below 1.
+    """Return the least epsilon of [thm1] with a real lambda, found by bisection; lambda may even lie below 1.
 
     >>> round(theorem_one([(0.05, 80_000)], 2.0, 0.05, 0.1), 1)    # the truth is 39.5
     32.9

@@ -102,7 +102,7 @@ EXPERIMENT = Experiment(
     where="section 6 and appendix E.2.4, figures of biased data",
     about="MNIST's digits 0 and 1, two clients, 10,000 gradients, 100 i samples per client in round i, step sizes that "
     "fall once a round from 0.01. The figures are not in the paper's source; its sentence is that biased data make no "
-    "significant difference. LeNet-5's figure is among the experiments of LeNet-5.",
+    "significant difference. The experiment on LeNet-5 has its figure.",
     jobs=jobs,
     findings=findings,
 )

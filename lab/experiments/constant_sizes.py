@@ -61,7 +61,7 @@ def run(
 
 
 def pooled(row: tuple[str, str], source: str) -> dict[str, Any]:
-    """The test accuracy of logistic regression on all training records at once, which a federation can hope for."""
+    """Return the test accuracy of logistic regression on all training records: the best that a federation can reach."""
     from sklearn.linear_model import LogisticRegression
 
     data = dataset(source)
@@ -104,7 +104,7 @@ def findings(outcomes: list[Outcome]) -> Findings:
 
 
 def _number(row: tuple[str, str], size: int, runs: list[Outcome], best: float | None) -> PaperStatement:
-    """``best`` is what logistic regression on all records at once reaches."""
+    """Judge one number of the table. ``best`` is the accuracy of logistic regression on all records at once."""
     scores = [one["accuracies"] for one in runs]
     paper, rounds = PAPER[row][SIZES.index(size)], sorted({one["rounds"] for one in runs})
     what = f"{row[0]}, {row[1]}, {size} per client" + "".join(f", {many} rounds" for many in rounds)
@@ -145,7 +145,7 @@ def _by_size(runs: list[Outcome]) -> dict[int, Scores]:
 
 
 def _table(runs: list[Outcome]) -> TextTable:
-    """Every setting's own numbers, and with how many of the paper's six one and the same setting agrees."""
+    """Return every setting's own numbers, and how many of the paper's six each setting matches."""
     lines = []
     for row, paper in PAPER.items():
         lines.append((", ".join(row), "the paper", *map(short, paper), ""))
@@ -162,7 +162,7 @@ def _table(runs: list[Outcome]) -> TextTable:
 
 
 def _placed(found: dict[int, Scores]) -> list[tuple[int, Scores]]:
-    """The scores of each size, with the size's place in the paper's row."""
+    """Return the scores of each size, with the size's place in the paper's row."""
     return [(SIZES.index(size), scores) for size, scores in found.items()]
 
 
@@ -188,7 +188,7 @@ EXPERIMENT = Experiment(
     title="The table: constant sample sizes",
     where="appendix E.2.1, table of constant sample sizes",
     about="Logistic regression, five clients, K = 20,000 gradients in all, constant step size 0.0025 and as many samples "
-    "per client in every round. The table's MNIST row is LeNet-5's, and is among the experiments of LeNet-5.",
+    "per client in every round. The experiment on LeNet-5 has the table's MNIST row.",
     jobs=jobs,
     findings=findings,
 )

@@ -51,7 +51,7 @@ RULE = (
 
 
 def run(part: str, combine: str, timing: str, case: Any, seeds: Sequence[int], gradients: int) -> dict[str, Any]:
-    """``case`` is a size, a scheme or a split, as the ``part`` has it; ``gradients`` are over all clients."""
+    """``case`` is a size, a scheme or a split, depending on the ``part``; ``gradients`` counts those of all clients."""
     config = _config(part, combine, timing, case, gradients)
     return trained_net(SOURCE, config, seeds, points=0 if part == "table" else 10)
 
@@ -189,9 +189,9 @@ EXPERIMENT = Experiment(
     title="LeNet-5",
     where="appendix E: the table's last row, figures of non-convex problems",
     about="MNIST, four clients, 20,000 gradients of one record each. Step sizes fall like 1 / (1 + 0.01 sqrt(t)) from 0.1 "
-    "(step sizes) and 0.01 (biased data), and sizes grow like 100 i per client. What else decides how well this network "
-    "learns, its first weights above all, stands with [sum or mean](sum_or_mean.md). It takes long and needs jax or "
-    "torch, so that `all` leaves it out.",
+    "(step sizes) and 0.01 (biased data), and sizes grow like 100 i per client. [Sum or mean](sum_or_mean.md) has the "
+    "other influences on this network, above all its first weights. `all` leaves it out, because it takes long and needs "
+    "jax or torch.",
     jobs=jobs,
     findings=findings,
     long=True,

@@ -1,4 +1,4 @@
-"""Linear sizes with a constant step size: how well a falling step size does against constants that were tuned."""
+"""Linear sizes with a constant step size: a falling step size against tuned constants."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Trials of LeNet-5, scored on the test part alone: the loss over all training records takes longer than most of the runs."""
+"""Runs of LeNet-5, scored on the test part alone: the loss over all training records takes longer than most of the runs."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from lab.experiments.training import Config, dataset, rounded
 
 @lru_cache(maxsize=1)
 def lenet(source: str) -> OwnModel:
-    """LeNet-5 for these data; its programs are compiled once for all trials of a process."""
+    """Return LeNet-5 for these data; its programs are compiled once per process."""
     data = dataset(source)
     return ModelFile.read("lenet").made(data.train, {"classes": len(data.classes)})
 
 
 @lru_cache(maxsize=1)
 def some_of(source: str, records: int) -> Dataset:
-    """The data with so many training records, the same in every trial, and the whole test part."""
+    """Return the data with this many training records, the same in every run, and the whole test part."""
     data = dataset(source)
     rows = np.random.default_rng(0).permutation(len(data.train))[:records]
     return replace(data, train=data.train.take(rows))
@@ -39,9 +39,9 @@ def some_of(source: str, records: int) -> Dataset:
 def trained_net(
     source: str, config: Config, seeds: Sequence[int], points: int = 0, records: int | None = None
 ) -> Config:
-    """As `trials.trained`, for a config without an objective. With ``points`` the accuracy is followed so many times.
+    """Train as `training.trained` does, for a config without an objective, and follow the accuracy at ``points`` moments.
 
-    With ``records`` the clients have only so many training records among them.
+    ``records`` limits the number of training records that the clients share.
     """
     data = dataset(source) if records is None else some_of(source, records)
     runs = [_run(source, data, config, seed, points) for seed in seeds]
@@ -65,7 +65,7 @@ def trained_net(
 def _run(
     source: str, data: Dataset, config: Config, seed: int, points: int
 ) -> tuple[Prepared, list[tuple[float, float]]]:
-    """Gradients and accuracy of the models that are followed and of the last one; nothing of a run that broke off."""
+    """Return gradients and accuracy of the followed models and of the last one; an empty list for a run that broke off."""
     goal = lenet(source)
     prepared = prepare(read({**config, "data": {"source": source}, "run": {"seed": seed}}), goal, data)
     agreed, privacy, terms = prepared.agreement, prepared.privacy, prepared.terms

@@ -1,6 +1,6 @@
-"""Every value of the paper's privacy examples that we use, the errors in them, and what a tight accountant says of the same runs.
+"""The values of the paper's privacy examples that we use, their errors, and a tight accountant's answer for the same runs.
 
-`docs/privacy_examples.md` shows the same three tables, and a test keeps them alike.
+`docs/privacy_examples.md` shows the same three tables, and a test compares them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Sizes = tuple[int, ...]
 
 
 class PrintedValue(NamedTuple):
-    """``value`` is the text in the docs; the number computed must round to it."""
+    """A value of the docs: ``value`` is its text, and the computed number must round to it."""
 
     what: str
     value: str
@@ -44,7 +44,7 @@ class PrintedValue(NamedTuple):
 
 
 def grown(first: int, growth: float, gradients: int) -> Sizes:
-    """first + ceil(growth i), the last round cut."""
+    """Return the sizes first + ceil(growth i), the last round cut."""
     sizes: list[int] = []
     while gradients:
         sizes.append(min(first + math.ceil(growth * len(sizes)), gradients))
@@ -63,12 +63,12 @@ def tight(sizes: Sizes, records: int, sigma: float, delta: float) -> float:
 
 @cache
 def noise(sizes: Sizes, start: float) -> float:
-    """The sigma that (1, 5.5e-8) needs for 10,000 records."""
+    """Return the sigma that (1, 5.5e-8) needs for 10,000 records."""
     return least_sigma(lambda sigma: tight(sizes, 10_000, sigma, DELTA), 1.0, start, rtol=2e-4)
 
 
 def step(passes: int) -> as_printed.GammaPass:
-    """Example 3 after so many passes of the iteration on m/T, each as printed but for T, which the paper rounds."""
+    """Return Example 3 after some passes of the iteration on m/T, as printed except for T, which the paper rounds."""
     gamma, found = 0.0, None
     for _ in range(passes):
         found = as_printed.case_one_step(gamma, 1, records=10_000, gradients=25_000, first_size=16, sigma=8, r0=R0)
@@ -82,7 +82,7 @@ def budget_at_the_fixed_point() -> float:
 
 
 def true_example_4_delta() -> float:
-    """With the true T: 25,000 q (i+m) summed over T rounds from 0 is 125,000."""
+    """Return delta with the true T: 25,000 q (i+m) summed over T rounds from 0 is 125,000."""
     q = 0.000000953265625
     m = 16 / (25_000 * q)
     rounds = (1 - 2 * m + math.sqrt((2 * m - 1) ** 2 + 8 * 5 / q)) / 2
@@ -90,7 +90,7 @@ def true_example_4_delta() -> float:
 
 
 def printed_example_4_factor() -> float:
-    """(1+m/T)^5 / sqrt(1 - r0/5) where it should be r0/8."""
+    """Return (1+m/T)^5 / sqrt(1 - r0/5), where it should be r0/8."""
     return 1.20727889913**5 / math.sqrt(1 - 0.0247 / 5)
 
 

@@ -1,4 +1,4 @@
-"""The paper's five privacy examples: every number that it prints, computed again, and what a tight accountant says of them."""
+"""The paper's five privacy examples: every printed number computed again, with a tight accountant's answer."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from lab.experiments.printed_examples import ERRORS, FORMULAS, TIGHT, PrintedVal
 from lab.pipeline.experiment import Effort, Experiment, Findings, Job, Outcome, PaperStatement, TextTable
 
 GROUPS = {"formulas": FORMULAS, "errors": ERRORS}
-OURS = (  # values that the paper does not print
+OURS = (  # these values are not in the paper
     "smallest sigma of r0(sigma)",
     "Example 3: fixed point of m/T",
     "Example 3: budget there",
     "Example 3: delta there",
 )
-PRINTED_WRONG = {  # what the paper prints, and the row that has what is true
+PRINTED_WRONG = {  # the wrong value of the paper, and the row with the true one
     "r0(5) (the paper prints 0.0202)": "0.0202",
     "Example 1: that delta at epsilon = 6": "6.345773389117e-8",
     "Example 3: its T = 195 is 183 for K = 25,000": "195",
@@ -26,7 +26,7 @@ RULE = "A number held if ours, rounded to the digits that the paper prints, is t
 
 
 def values(group: str) -> dict[str, Any]:
-    """Each row of a group, computed."""
+    """Compute each row of a group."""
     return {"group": group, "values": {row.what: row.compute() for row in GROUPS[group]}}
 
 
@@ -35,7 +35,7 @@ def tight_value(what: str) -> dict[str, Any]:
 
 
 def jobs(effort: Effort) -> list[Job]:
-    """The accountant's rows take seconds each; a quick run leaves them out."""
+    """List one job for each group; a quick run leaves out the accountant's rows, which take seconds each."""
     found = [Job(values, {"group": group}) for group in GROUPS]
     return found if effort.quick else [*found, *(Job(tight_value, {"what": row.what}) for row in TIGHT)]
 
@@ -67,7 +67,7 @@ def statements(outcomes: list[Outcome]) -> list[PaperStatement]:
 
 
 def _as_shown(row: PrintedValue, number: float) -> str:
-    """A number with as many digits as the row's own text.
+    """Return a number with as many digits as the row's own text.
 
     >>> _as_shown(PrintedValue("delta", "5.50e-8", lambda: 0.0), 5.5023e-8)
     '5.50e-8'
@@ -83,8 +83,8 @@ EXPERIMENT = Experiment(
     name="privacy-examples",
     title="The privacy examples",
     where="section 5 and appendix D.3.2, examples 1 to 5",
-    about="The paper plans five runs with its own theorems. Every number of these plans that we use, computed again with "
-    "its formulas as printed. [privacy_examples.md](privacy_examples.md) tells the errors.",
+    about="The paper plans five runs with its own theorems. The numbers of these plans that we use are computed again "
+    "with its formulas as printed. [privacy_examples.md](privacy_examples.md) lists the errors.",
     jobs=jobs,
     findings=findings,
 )

@@ -33,7 +33,7 @@ RULE = (
 
 
 def run(combine: str, scheme: str, noise: bool, gradients: int, seeds: Sequence[int]) -> dict[str, Any]:
-    """``gradients`` are those of each client."""
+    """``gradients`` counts those of each client."""
     eta = SCHEMES[scheme]
     sizes: dict[str, Any] = {"kind": "constant", "size": 16, "per_client": True}
     if eta is None:

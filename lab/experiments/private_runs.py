@@ -55,7 +55,7 @@ def run(
     gradients: int,
     seeds: Sequence[int],
 ) -> dict[str, Any]:
-    """``gradients`` are those of each client."""
+    """``gradients`` counts those of each client."""
     eta = SCHEMES[scheme]
     sizes: dict[str, Any] = {"kind": "constant", "size": 16, "per_client": True}
     if eta is None:
@@ -106,7 +106,7 @@ def findings(outcomes: list[Outcome]) -> Findings:
 def _against_constants(
     runs: list[Outcome], what: str, verdict: Callable[[Scores], Verdict]
 ) -> tuple[list[tuple[Scores, Scores]], list[Verdict]]:
-    """For each setting: the scores of growing sizes beside the better constant's, and the verdict against both constants."""
+    """Return each setting's scores, of growing sizes and of the better constant, and the verdict against both constants."""
     pairs, verdicts = [], []
     for setting in settings_of(runs):
         by_scheme = {one["scheme"]: one[what] for one in where(runs, **setting)}
@@ -199,7 +199,7 @@ EXPERIMENT = Experiment(
     "constant step sizes. The paper's own mechanism is not private as written ([departures](departures.md)); these runs "
     "use `minibatch`, which is. The figures are not in the paper's source; its sentences are that growing sizes have a "
     "good accuracy in comparison, improve on constant step sizes, and keep an acceptable accuracy under noise. LeNet-5's "
-    "figure is among the experiments of LeNet-5.",
+    "figure is with the experiment on LeNet-5.",
     jobs=jobs,
     findings=findings,
 )

@@ -1,4 +1,4 @@
-"""Rounds against K: how many rounds K gradients take when rounds stay as they are, grow like i / ln i, or grow like i."""
+"""Rounds against K: the number of rounds that K gradients take if sizes stay constant, grow like i / ln i, or grow like i."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def rounds_of(kind: str, gradients: int) -> int:
 
 
 def fitted(x: Any, y: Any) -> tuple[float, float]:
-    """y = factor x^exponent by least squares on the logarithms: exponent, factor.
+    """Fit y = factor x^exponent by least squares on the logarithms; return exponent and factor.
 
     >>> [round(number, 9) for number in fitted(np.array([1.0, 4.0, 16.0]), np.array([3.0, 6.0, 12.0]))]
     [0.5, 3.0]
@@ -141,7 +141,7 @@ def _statement(kind: str, runs: list[Outcome]) -> PaperStatement:
 
 
 def _law(kind: str) -> tuple[str, float]:
-    """What a law is a power of, and its exponent far out."""
+    """Return the base of a law's power, and its exponent for large K."""
     x = [K * math.log(K) if kind == "i / ln i" else K for K in FAR]
     return "K ln K" if kind == "i / ln i" else "K", fitted(x, [rounds_of(kind, K) for K in FAR])[0]
 

@@ -1,4 +1,4 @@
-"""Sampling methods: sizes 50 i^c for c from 0 to 1 and 50 i / ln i: the rounds that they take, and how well they learn."""
+"""Sampling methods: rounds and accuracy with sizes 50 i^c, for c from 0 to 1, and 50 i / ln i."""
 
 from __future__ import annotations
 

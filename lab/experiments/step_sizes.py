@@ -144,8 +144,8 @@ EXPERIMENT = Experiment(
     about="Five clients, 20,000 gradients. Constant: 200 samples per client and round with step size 0.0025 (the paper's "
     "table). Growing: 100 i samples per client in round i, step sizes falling from 0.1 at every gradient (diminishing_1) or "
     "once a round (diminishing_2). The paper's figures are not in its source; its sentences are that growing rounds reach "
-    "the same accuracy or better, and take 9 rounds instead of 20. a9a, which those figures do not have, is tried too. "
-    "LeNet-5's figure is among the experiments of LeNet-5.",
+    "the same accuracy or better, and take 9 rounds instead of 20. a9a, which is not in those figures, is tried too. "
+    "The experiment on LeNet-5 has its figure.",
     jobs=jobs,
     findings=findings,
 )

@@ -1,4 +1,4 @@
-"""Trials: one configuration trained with several seeds, and the settings that the paper's experiments share."""
+"""Training runs: one configuration trained with several seeds, and the settings that the paper's experiments share."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ Config = dict[str, Any]
 
 
 def problem(convexity: str) -> Config:
-    """lambda = 1/N (N counts all training records) makes the logistic problem strongly convex; plain convex has none."""
+    """Return the objective's table: lambda = 1/N (N counts all training records) if strongly convex, else 0."""
     return {"l2": "1/N"} if convexity == "strongly convex" else {"l2": 0.0}
 
 
 def falling(convexity: str, eta0: float, per: str = "round") -> Config:
-    """eta0 / (1 + 0.001 t) for strongly convex problems, eta0 / (1 + 0.01 sqrt(t)) for others."""
+    """Return the step rule eta0 / (1 + 0.001 t) for strongly convex problems, eta0 / (1 + 0.01 sqrt(t)) for others."""
     if convexity == "strongly convex":
         return {"kind": "diminishing", "eta0": eta0, "beta": 0.001, "per": per}
     return {"kind": "diminishing", "eta0": eta0, "beta": 0.01, "root": True, "per": per}
@@ -43,7 +43,7 @@ def federation(
     clients: int = 5,
     split: str = "iid",
 ) -> Config:
-    """A run file of logistic regression: clients of equal shares that may run one round ahead."""
+    """Return a run file of logistic regression: clients with equal shares, at most one round ahead."""
     return {
         "clients": {"count": clients, "combine": combine, "split": split, "weights": "uniform"},
         "objective": problem(convexity),
@@ -53,7 +53,7 @@ def federation(
 
 
 def grid(**axes: Iterable[Any]) -> list[Config]:
-    """Every combination of the values, the last axis fastest.
+    """Return every combination of the values, the last axis fastest.
 
     >>> grid(a=[1, 2], b="x")
     [{'a': 1, 'b': 'x'}, {'a': 2, 'b': 'x'}]
@@ -62,7 +62,7 @@ def grid(**axes: Iterable[Any]) -> list[Config]:
 
 
 def source_for(source: str, quick: bool) -> str:
-    """The source itself; a quick run takes a small one in place of data that are not there."""
+    """Return the source itself, or in a quick run a small one if its data are absent."""
     if not quick or source in _here():
         return source
     return "digits" if source == "mnist" else "breast_cancer"
@@ -75,7 +75,7 @@ def _here() -> frozenset[str]:
 
 @lru_cache(maxsize=2)
 def dataset(source: str, classes: tuple[int, ...] | None = None) -> Dataset:
-    """Records, kept for the next trial; what is held out for testing is the same in every trial."""
+    """Return the records, kept for the next run; all runs share one test part."""
     return load(source, classes=classes)
 
 
@@ -88,9 +88,9 @@ def trained(
     auc: bool = False,
     classes: Sequence[int] | None = None,
 ) -> Config:
-    """Rounds and every seed's accuracy on the test part, None for a run that broke off; of private runs epsilon too.
+    """Return the rounds and every seed's accuracy on the test part, None for a run that broke off; for private runs epsilon too.
 
-    With ``every`` accuracy is followed during training too, every so many broadcasts; ``auc`` asks for the area under the ROC
+    ``every`` also records the accuracy during training, once in so many broadcasts; ``auc`` asks for the area under the ROC
     curve of the last models.
     """
     data = dataset(source, None if classes is None else tuple(classes))
@@ -119,10 +119,10 @@ def _result(data: Dataset, config: Mapping[str, Any], seed: int) -> Result | Non
 
 
 def _curve(results: Sequence[Result]) -> Config:
-    """At every measured round: gradients so far, and the mean, least and largest accuracy over the seeds.
+    """Return, at every measured round, the gradients so far and the mean, least and largest accuracy over the seeds.
 
-    Late messages may complete several rounds at once, in some seeds and not in others. A seed without a model of exactly some
-    round has the first model that holds it.
+    Late messages may complete several rounds at once, in some seeds and not in others. A seed that skipped a round contributes
+    its first model after it.
     """
     if not results:
         return {"gradients": [], "mean": [], "low": [], "high": []}
@@ -139,12 +139,12 @@ def _curve(results: Sequence[Result]) -> Config:
 
 
 def _commonest(data: Dataset) -> float | None:
-    """The share of the test part's commonest class: the accuracy of a model that has learned nothing else."""
+    """Return the share of the test part's commonest class: the accuracy of a constant answer."""
     assert data.test is not None
     counts = np.unique(data.test.y, return_counts=True)[1]
     return rounded(float(counts.max() / counts.sum()))
 
 
 def rounded(value: float | None) -> float | None:
-    """To six decimals; None for what is no number."""
+    """Round to six decimals; None for a number that is not finite."""
     return None if value is None or not np.isfinite(value) else round(float(value), 6)

@@ -1,1 +1,1 @@
-"""The paper's experiments from data to plot, each with the paper's value, ours and the verdict."""
+"""The way from an experiment's jobs to stored findings, figures and the page of results."""

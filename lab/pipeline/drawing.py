@@ -1,4 +1,4 @@
-"""Draws plots as SVG and PNG: the same bytes every time, in colours that colour-blind readers can tell apart."""
+"""Draws plots as SVG and PNG: the same bytes every time, in colours that colour-blind readers can distinguish."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ _STYLE: dict[str, Any] = {
     "axes.spines.right": False,
     "lines.linewidth": 1.8,
     "lines.markersize": 5,
-    "svg.hashsalt": "crescendo",  # else ids are drawn at random
+    "svg.hashsalt": "crescendo",  # matplotlib draws ids at random without it
     "svg.fonttype": "path",  # letters look the same wherever the file is opened
     "savefig.dpi": 200,
 }
 _PANEL = (4.6, 3.3)  # inches
-_NAMES = 1.4  # more, for names below an axis
+_NAMES = 1.4  # extra inches for names below an axis
 _DASHES = {"": "none", "-": "-", "--": (0, (5, 2)), ":": (0, (1.5, 1.5))}
 
 
 def check_drawing() -> None:
-    """ConfigError if plots cannot be drawn: better before the runs than after them."""
+    """Raise ConfigError if matplotlib is missing: better before the runs than after them."""
     try:
         import matplotlib  # noqa: F401
     except ImportError as error:
@@ -46,7 +46,7 @@ def check_drawing() -> None:
 
 
 def draw(plot: Plot, folder: Path) -> list[Path]:
-    """Write NAME.svg and NAME.png, with nothing in them that changes from one run to the next."""
+    """Write NAME.svg and NAME.png, the same bytes in every run."""
     import matplotlib
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -88,7 +88,7 @@ def _panel(axes: Any, panel: Panel) -> None:
 
 
 def _ticks_at_points(axes: Any, panel: Panel) -> None:
-    """A logarithmic axis that is short has a tick at every point, as far as they are apart; powers of ten would be too few."""
+    """Give a short logarithmic axis a tick at every point that has room for one; powers of ten would be too few."""
     points = sorted({x for line in panel.lines for x in line.x if x > 0})
     if not points or points[-1] > 500 * points[0] or len(points) > 20:
         return
@@ -118,7 +118,7 @@ def _numbers(values: tuple[float | None, ...]) -> Any:
 
 
 def _legend(figure: Any, panels: list[Any]) -> None:
-    """One legend below all panels, each label once."""
+    """Draw one legend below all panels, with each label once."""
     found: dict[str, Any] = {}
     for axes in panels:
         for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):

@@ -1,8 +1,7 @@
-"""An experiment as data: jobs that any process can run, and the report that is made of what they gave.
+"""An experiment as data: jobs that any process can run, and the function that turns their outcomes into a report.
 
-A new experiment is one file in `lab.experiments` that ends with an `Experiment`, and a line in
-`lab.catalogue`. A report holds words, numbers and what to draw, all of it plain JSON: it is stored, and pages and
-figures are made from what is stored.
+A new experiment is one file in `lab.experiments` that ends with an `Experiment`, and a line in `lab.catalogue`. A report
+holds words, numbers and the points of its figures as plain JSON. It is stored; pages and figures are made from the stored report.
 """
 
 from __future__ import annotations
@@ -14,16 +13,16 @@ from typing import Any, Self
 from crescendo.errors import ConfigError
 
 TRIAL_SEED = 1_000_000
-"""The first of the seeds that options are tuned with: no run that is scored has one of them."""
-MOST_SEEDS = 100  # that any experiment runs by itself
+"""The first of the seeds for tuning; no scored run uses one of them."""
+MOST_SEEDS = 100  # the largest number that any experiment runs by default
 
 Outcome = dict[str, Any]
-"""A job's setting and what it measured; of data that are not there only the setting and ``absent``, the name of the data."""
+"""A job's setting and measurements. If its data are absent: the setting, and their name as ``absent``."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """A piece of work: a function of some module with plain keyword arguments, so that any process can run it.
+    """A function of some module with plain keyword arguments, so that any process can run it.
 
     ``call`` returns plain JSON values without wall times, the same in every run. ``data`` names the source that it needs.
     """
@@ -38,7 +37,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Effort:
-    """How much to run: a quick check with one seed, or everything; ``seeds``, if given, overrides every experiment's number.
+    """How much to run: a quick check with one seed, or everything; ``seeds`` overrides every experiment's own number.
 
     >>> Effort().seeds_of(3), Effort(quick=True).seeds_of(3), Effort(first_seed=8, seeds=2).seeds_of(3)
     ((0, 1, 2), (0,), (8, 9))
@@ -57,16 +56,16 @@ class Effort:
             )
 
     def seeds_of(self, default: int, quick: int = 1) -> tuple[int, ...]:
-        """The seeds of an experiment that has ``default`` of them, or ``quick`` in a quick run."""
+        """Return the seeds of an experiment that has ``default`` of them, or ``quick`` in a quick run."""
         many = self.seeds or (quick if self.quick else default)
         return tuple(range(self.first_seed, self.first_seed + many))
 
 
 @dataclass(frozen=True)
 class PaperStatement:
-    """A number or a sentence of the paper beside what was measured: of the settings tried, it held in some and failed in others.
+    """A number or a sentence of the paper beside the measured value, with the number of settings in which it held.
 
-    In ``undecided`` settings the seeds cannot tell. Where the paper says nothing ``says`` is the verdict, in words of its own.
+    In ``undecided`` settings the seeds cannot tell. ``says`` is the verdict of a statement that the paper does not make.
     """
 
     what: str
@@ -80,7 +79,7 @@ class PaperStatement:
 
     @classmethod
     def judged(cls, what: str, paper: str, ours: str, verdicts: Sequence[bool | None], why: str = "") -> Self:
-        """The statement with a verdict for each setting: it held, it failed, or None.
+        """Return the statement with one verdict for each setting: True if it held, False if it failed, else None.
 
         >>> PaperStatement.judged("a9a", "0.84", "0.82", [True, None]).verdict
         'undecided: held in 1 of 2'
@@ -115,7 +114,7 @@ class PaperStatement:
 
 @dataclass(frozen=True)
 class TextTable:
-    """A table of the page, its cells as they are printed."""
+    """A table of the page, with its cells as printed."""
 
     title: str
     columns: tuple[str, ...]
@@ -126,8 +125,8 @@ class TextTable:
 class Line:
     """Points of a panel, joined or not, with the band from ``low`` to ``high`` around them.
 
-    ``colour`` counts the eight colours of `drawing`; ``style`` is "-", "--", ":" or "" for points alone; ``marker`` is one of
-    matplotlib's.
+    ``colour`` is an index into the eight colours of `drawing`. ``style`` is "-", "--", ":" or "" for points alone; ``marker`` is
+    one of matplotlib's.
     """
 
     label: str
@@ -142,10 +141,9 @@ class Line:
 
 @dataclass(frozen=True)
 class Panel:
-    """One pair of axes. ``x_axis`` and ``y_axis`` say what is drawn and in what unit; a scale is "linear" or "log".
+    """One pair of axes. ``x_axis`` and ``y_axis`` name the quantity and its unit; a scale is "linear" or "log".
 
-    ``x_names``, if there are any, are the names of x = 0, 1, 2, ... The axis of y begins at ``y_from``, if that is given: what
-    lies below is not shown.
+    ``x_names`` are the names of x = 0, 1, 2, ..., if any. ``y_from`` cuts the axis of y off below.
     """
 
     title: str
@@ -160,7 +158,7 @@ class Panel:
 
 @dataclass(frozen=True)
 class Plot:
-    """One picture: its panels row by row, ``across`` in a row, and the caption that stands under it on the page."""
+    """One picture: its panels row by row, ``across`` in a row, and its caption on the page."""
 
     name: str
     caption: str
@@ -170,7 +168,7 @@ class Plot:
 
 @dataclass(frozen=True)
 class Findings:
-    """What an experiment found: everything that the page says of it. ``rule`` is how verdicts are come by, set before any run."""
+    """Everything that the page shows of an experiment. ``rule`` says how verdicts are reached; it is set before any run."""
 
     rule: str
     statements: tuple[PaperStatement, ...] = ()
@@ -181,9 +179,9 @@ class Findings:
 
 @dataclass(frozen=True)
 class Experiment:
-    """``jobs(effort)`` lists the work, fewer and shorter pieces when quick; ``findings`` is given their outcomes in that order.
+    """``jobs(effort)`` lists the work, shorter when quick; ``findings`` turns the outcomes, in that order, into the report.
 
-    ``where`` says what of the paper it repeats. One that is ``long`` runs only when it is named: ``all`` leaves it out.
+    ``where`` names the part of the paper that it repeats. A ``long`` experiment runs only by name: ``all`` leaves it out.
     """
 
     name: str

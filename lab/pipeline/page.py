@@ -1,4 +1,4 @@
-"""The page of results, made from stored findings alone: every number on it was measured by the experiment that it stands with."""
+"""The page of results, made from stored findings alone."""
 
 from __future__ import annotations
 
@@ -9,30 +9,30 @@ from lab.pipeline.stored_findings import StoredFindings
 
 _HEAD = """# Results
 
-Made by `python -m lab reproduce` from the files in `{folder}/`, never edited by hand. Every experiment of the paper is
-run again from the data: what the paper states, what was measured, and the verdict. A statement is tried in every setting of its
+`python -m lab reproduce` makes this page from the files in `{folder}/`; it is never edited by hand. Every experiment of the paper
+runs again from the data. The page shows the paper's value, ours and the verdict. A statement is tried in every setting of its
 experiment, and in each the 95% interval over seeds (Student's, of the differences seed by seed where two schemes are compared)
-decides: the statement *held* if the whole interval meets it, *failed* if none of it does, and else these seeds cannot tell.
-A run that broke off counts as an accuracy of 0. Of all settings together a statement is
+decides: the statement *held* if the whole interval meets it, *failed* if none of it does, and otherwise these seeds cannot tell.
+A run that broke off counts as an accuracy of 0. Over all settings together a statement is
 
 - *reproduced* if it held in all of them, *not reproduced* if it failed in all;
 - *in part* if it held in some and failed in others;
 - *undecided* otherwise: in some settings the seeds cannot tell, and they could turn the verdict. One seed can never tell.
 
-An interval speaks of its own setting alone: of many statements, a few are judged wrongly by chance. What is computed and not
-measured, such as numbers of rounds, has no interval. Each experiment says what "held" means. The margins are those of earlier
-versions of this page, which judged by bare means. The paper does not say whether clients' updates are summed or averaged, nor how
-clients' clocks relate, so both combinations and three timings are settings:
+An interval covers its own setting alone: among many statements, a few are judged wrongly by chance. Computed values, such as
+numbers of rounds, have no interval. Each experiment defines "held". The margins are those of earlier versions of this page,
+which judged by bare means. The paper leaves open whether clients' updates are summed or averaged, and how clients' clocks relate,
+so both combinations and three timings are settings:
 
 - **sum**, **mean**: the server adds the clients' updates, as the paper's Algorithm 3 has it, or takes their mean;
 - **lock-step**: all clients compute at one speed and messages take no time; **staggered**: client c of n starts c/n of a round
   later; **heterogeneous**: speeds from 1 to 4 and log-normal latency.
 
-Experiments whose section says so have the runs of an earlier version, which kept less than intervals of differences need.
+Experiments whose section says so have the runs of an earlier version, which stored too little for intervals of differences.
 `python -m lab reproduce all` leaves out the experiments with neural networks and others as long, which run by name. On one
 machine a rerun of the same code gives the same files, byte for byte.
 
-The source of the paper has no figures, so what its figures show is taken from its sentences about them.
+The source of the paper has no figures; its sentences about them take their place.
 """
 _QUICK = (
     "**From a quick run, with few seeds and stand-ins for absent data: a check that everything works, not a result.**\n"
@@ -114,7 +114,7 @@ def markdown_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> lis
 
 
 def _anchor(title: str) -> str:
-    """How a heading is named in links.
+    """Return the anchor of a heading.
 
     >>> _anchor("Rounds against K: the sqrt(K) law")
     'rounds-against-k-the-sqrtk-law'

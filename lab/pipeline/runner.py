@@ -1,4 +1,4 @@
-"""Runs the jobs of experiments, in as many processes as there are cores; what they give does not depend on how many there are."""
+"""Runs the jobs of experiments in several processes; the findings do not depend on their number."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from crescendo.errors import UsageError
 from lab.pipeline.experiment import Effort, Experiment, Findings, Job, Outcome
 
 Progress = Callable[[str, int, int], None]
-"""Told after every job: the experiment's name, jobs done and jobs in all."""
+"""Called after every job with the experiment's name, the number of jobs done and their total."""
 
 
 def run_experiments(
     experiments: Sequence[Experiment], effort: Effort, processes: int, progress: Progress | None = None
 ) -> Iterator[tuple[Experiment, Findings, list[str]]]:
-    """Each experiment with its findings and the names of data that were not there, as soon as all of its jobs are done."""
+    """Yield each experiment with its findings and the names of absent data, as soon as all of its jobs are done."""
     lists = [list(one.jobs(effort)) for one in experiments]
     total, done = sum(map(len, lists)), 0
     outcomes = _outcomes([job for jobs in lists for job in jobs], processes)
@@ -39,12 +39,12 @@ def run_experiments(
 
 
 def cores() -> int:
-    """How many cores this process may use."""
+    """Return the number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _outcomes(jobs: Sequence[Job], processes: int) -> Iterator[Outcome]:
-    """The outcome of each job, in order."""
+    """Yield the outcome of each job, in order."""
     here = {source.name for source in catalogue() if source.here}
     absent = {job.data for job in jobs if job.data is not None and job.data not in here}
     if processes == 1:
@@ -52,7 +52,7 @@ def _outcomes(jobs: Sequence[Job], processes: int) -> Iterator[Outcome]:
             for job in jobs:
                 yield {**job.setting, "absent": job.data} if job.data in absent else job.run()
         return
-    # "spawn": a forked child would inherit locks of numerical libraries that nobody opens
+    # "spawn": a forked child would inherit locked mutexes of numerical libraries
     pool = ProcessPoolExecutor(processes, multiprocessing.get_context("spawn"), _prepare_process)
     try:
         futures = [None if job.data in absent else pool.submit(job.run) for job in jobs]
@@ -69,14 +69,14 @@ def _outcomes(jobs: Sequence[Job], processes: int) -> Iterator[Outcome]:
 
 
 def _prepare_process() -> None:
-    """One thread for linear algebra, so that its sums are the same in every process; an interrupt is for the parent to heed."""
+    """Use one thread for linear algebra, so that sums are the same in every process, and leave interrupts to the parent."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threadpool_limits(1)
     threading.Thread(target=_end_with_parent, daemon=True).start()
 
 
 def _end_with_parent() -> None:
-    """Jobs of a parent that was killed are of no use to anybody; the pool itself would keep its processes waiting for more."""
+    """End this process when its parent has been killed; the pool would keep it waiting for more jobs."""
     parent = multiprocessing.parent_process()
     if parent is not None:
         parent.join()

@@ -1,4 +1,4 @@
-"""Findings on disk: one JSON file per experiment, without dates or times, from which the page and the figures are made."""
+"""Findings on disk: one JSON file per experiment, without dates or times. The page and the figures are made from it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from lab.pipeline.experiment import Effort, Experiment, Findings, Line, Panel, P
 
 @dataclass(frozen=True)
 class StoredFindings:
-    """An experiment's findings with what tells how they were come by."""
+    """An experiment's findings, with the seeds and the effort behind them and the names of absent data."""
 
     name: str
     quick: bool
@@ -30,7 +30,7 @@ class StoredFindings:
 
     @classmethod
     def check_room(cls, names: Sequence[str], folder: Path, quick: bool) -> None:
-        """UsageError if a quick run would take the place of a whole one: asked before anything is run."""
+        """Refuse a quick run that would replace a whole one, before anything runs."""
         for path in (folder / f"{name}.json" for name in names) if quick else ():
             if path.exists() and not cls.read(path).quick:
                 raise UsageError(
@@ -42,7 +42,7 @@ class StoredFindings:
         path = folder / f"{self.name}.json"
         with whole_file(path) as file:
             file.write(self.text().encode())
-        path.chmod(0o644)  # results are there to be read
+        path.chmod(0o644)  # readable by everyone
 
     def text(self) -> str:
         """
@@ -78,7 +78,7 @@ class StoredFindings:
 
 
 def seeds_in(settings: Iterable[Mapping[str, Any]]) -> tuple[int, ...]:
-    """Every seed that jobs were run with.
+    """Return every seed of these jobs.
 
     >>> seeds_in([{"seeds": (0, 1)}, {"seed": 2}, {"what": "a formula"}])
     (0, 1, 2)
@@ -104,7 +104,7 @@ def _plot(plain: dict[str, Any]) -> Plot:
 
 
 def _made(kind: Any, plain: dict[str, Any]) -> Any:
-    """A dataclass of ours from its JSON: lists were tuples."""
+    """Build a dataclass from its JSON, with lists turned back into tuples."""
     known = {field.name for field in fields(kind)}
     if extra := plain.keys() - known:
         raise KeyError(f"{kind.__name__} has no {sorted(extra)[0]}")

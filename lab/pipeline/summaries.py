@@ -1,4 +1,4 @@
-"""Settings and scores: how the outcomes of trials are chosen, averaged, printed and drawn, the same in every experiment."""
+"""Summaries of outcomes: selects, averages, prints and draws scores in the same way for every experiment."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from lab.pipeline.verdicts import Scores, differences, interval
 
 COMBINATIONS = ("sum", "mean")
 TIMINGS = ("lock-step", "staggered", "heterogeneous")
-SAME = 0.01  # accuracies no further apart than this count as the same
+SAME = 0.01  # accuracies at most this far apart count as the same
 
 
 def where(outcomes: Iterable[Outcome], **values: Any) -> list[Outcome]:
-    """The outcomes of these settings whose data were there."""
+    """Return the outcomes with these values whose data were present."""
     return [
         one for one in outcomes if "absent" not in one and all(one[name] == value for name, value in values.items())
     ]
 
 
 def settings_of(outcomes: Iterable[Outcome]) -> list[dict[str, Any]]:
-    """The combinations and timings that occur.
+    """Return the pairs of combination and timing that occur.
 
     >>> settings_of([{"combine": "sum", "timing": "lock-step", "size": size} for size in (1, 2)])
     [{'combine': 'sum', 'timing': 'lock-step'}]
@@ -37,7 +37,7 @@ def named(setting: dict[str, Any]) -> str:
 
 
 def mean(accuracies: Sequence[float | None]) -> float | None:
-    """None if a run broke off.
+    """Return the mean; None if a run broke off.
 
     >>> mean([0.25, 0.75]), mean([0.25, None])
     (0.5, None)
@@ -47,7 +47,7 @@ def mean(accuracies: Sequence[float | None]) -> float | None:
 
 
 def spread(accuracies: Sequence[float | None]) -> str:
-    """Mean and standard deviation over seeds, as text.
+    """Return the mean and standard deviation over seeds, as text.
 
     >>> spread([0.84, 0.85]), spread([0.84, None])
     ('0.8450 ± 0.0050', 'broke off (1 of 2)')
@@ -69,7 +69,7 @@ def short(value: float | None, digits: int = 4) -> str:
 
 
 def span(values: Sequence[float | None]) -> str:
-    """The least and the largest of several means.
+    """Return the least and the largest of several means, as text.
 
     >>> span([0.84, 0.8312]), span([0.5, 0.5]), span([0.5, None])
     ('0.8312 to 0.8400', '0.5000', '0.5000, or broke off')
@@ -81,7 +81,7 @@ def span(values: Sequence[float | None]) -> str:
 
 
 def gap(pairs: Sequence[tuple[Scores, Scores]]) -> str:
-    """By how much the first is above the second, from pair to pair, with the widest interval of any of them.
+    """Return how far the first score lies above the second, over all pairs, with the widest of their intervals.
 
     >>> gap([([0.8], [0.75]), ([0.8], [0.9])])
     '-0.1000 to +0.0500'
@@ -99,7 +99,7 @@ def gap(pairs: Sequence[tuple[Scores, Scores]]) -> str:
 
 
 def margin(several: Sequence[Scores]) -> str:
-    """Half the widest interval of some means, as text; nothing for single seeds.
+    """Return half the widest interval of some means, as text; empty for single seeds.
 
     >>> margin([[0.8, 0.9], [0.8, 0.8]]), margin([[0.8]]), margin([])
     (', ± 0.6353 or less', '', '')
@@ -111,12 +111,12 @@ def margin(several: Sequence[Scores]) -> str:
 
 
 def best_of(several: Sequence[Scores]) -> Scores:
-    """The scores with the highest mean; runs that broke off count as 0."""
+    """Return the scores with the highest mean; a run that broke off counts as 0."""
     return max(several, key=lambda scores: sum(one or 0.0 for one in scores) / len(scores))
 
 
 def score_line(label: str, x: Sequence[float], runs: Sequence[Outcome], **look: Any) -> Line:
-    """Mean accuracies with a band from the least to the largest of the seeds."""
+    """Return mean accuracies with a band from the least to the largest of the seeds."""
     known = [[score for score in one["accuracies"] if score is not None] for one in runs]
     return Line(
         label,
@@ -129,9 +129,9 @@ def score_line(label: str, x: Sequence[float], runs: Sequence[Outcome], **look: 
 
 
 def curve_line(label: str, run: Outcome, **look: Any) -> Line:
-    """Accuracy against gradients during training, with a band from the least to the largest of the seeds.
+    """Return accuracy against gradients during training, with a band from the least to the largest of the seeds.
 
-    The first model, which has learned nothing, is left out: on skewed classes it would flatten all that follows.
+    The first model, which has learned nothing, is left out: on skewed classes it would flatten the rest of the curve.
     """
     curve = run["curve"]
     x, y, low, high = (tuple(curve[name][1:]) for name in ("gradients", "mean", "low", "high"))
@@ -139,13 +139,13 @@ def curve_line(label: str, run: Outcome, **look: Any) -> Line:
 
 
 def look_of(setting: dict[str, Any]) -> dict[str, Any]:
-    """The colour of a combination, and the dashes and marker of a timing."""
+    """Return the colour of a combination, and the dashes and marker of a timing."""
     j = TIMINGS.index(setting["timing"])
     return {"colour": COMBINATIONS.index(setting["combine"]), "style": ("-", "--", ":")[j], "marker": "os^"[j]}
 
 
 def commonest_class(outcomes: Iterable[Outcome]) -> tuple[str, ...]:
-    """A remark for each problem: what a model has that knows the commonest class and nothing else.
+    """Return a remark for each problem: the accuracy of always answering with the commonest class.
 
     >>> commonest_class([{"problem": "ijcnn1", "commonest": 0.905}, {"problem": "a9a", "absent": "a9a"}])
     ('Always answering with the commonest class is right for 0.9050 of the test part of ijcnn1.',)

@@ -1,7 +1,8 @@
 """Verdicts by intervals over seeds: a statement held, failed, or these seeds cannot tell.
 
-Two schemes are compared by their differences seed by seed: shared seeds share the split, the first model and the clocks. A run
-that broke off learned nothing, and counts as a score of 0. The interval is Student's at 95%, for each setting by itself.
+Two schemes are compared by their differences seed by seed, because equal seeds share the split, the first model and the
+clocks. A run that broke off learned nothing and counts as a score of 0. The interval is Student's at 95%, for each setting
+by itself.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ Verdict = bool | None
 
 
 def inside(scores: Scores, low: float = -math.inf, high: float = math.inf) -> Verdict:
-    """True if the whole interval of the mean lies from ``low`` to ``high``, False if none of it does, else None.
+    """Return True if the interval of the mean lies within ``low`` and ``high``, False if it lies outside, else None.
 
     >>> inside([0.25, 0.26], 0.0, 9.0), inside([0.2, 0.2], 0.4), inside([0.2, 0.3], 0.25), inside([0.2], 0.0)
     (True, False, None, None)
@@ -30,7 +31,7 @@ def inside(scores: Scores, low: float = -math.inf, high: float = math.inf) -> Ve
 
 
 def above(scores: Scores, threshold: float) -> Verdict:
-    """True if the whole interval lies above ``threshold``, False if none of it does, else None.
+    """Return True if the whole interval lies above ``threshold``, False if none of it does, else None.
 
     >>> above([0.2, 0.2], 0.1), above([0.1, 0.1], 0.1), above([0.1, 0.2], 0.1)
     (True, False, None)
@@ -42,13 +43,13 @@ def above(scores: Scores, threshold: float) -> Verdict:
 
 
 def interval(scores: Scores) -> tuple[float, float] | None:
-    """The bounds of the mean; None for a single seed, which has none."""
+    """Return the bounds of the mean; None for a single seed."""
     found = Interval.of([0.0 if one is None else one for one in scores])
     return None if found.low is None or found.high is None else (found.low, found.high)
 
 
 def differences(ours: Scores, theirs: Scores) -> list[float]:
-    """Ours less theirs, seed by seed.
+    """Return our scores less theirs, seed by seed.
 
     >>> differences([0.5, 0.6, None], [0.4, None, 0.25])
     [0.1, 0.6, -0.25]

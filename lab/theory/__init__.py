@@ -1,1 +1,1 @@
-"""The paper's theory beside runs."""
+"""The paper's bounds beside runs."""

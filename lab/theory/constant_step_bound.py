@@ -1,4 +1,4 @@
-"""The theory of constant steps beside runs: how fast they come near w*, and how near."""
+"""The theory of constant steps beside runs: how fast they approach w*, and how close they come."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ from lab.theory.distances import (
 
 SOURCE, L2, AHEAD = "synthetic:rows=2000,features=10", 0.1, 1
 SIZES = (10, 100)  # gradients a round, over both clients
-FACTORS = (1, 4, 16, 64)  # times the largest step that the theory allows
+FACTORS = (1, 4, 16, 64)  # multiples of the largest step that the theory allows
 SEEDS = 8
 TIMES = 8.0  # runs are this many times 1 / (eta mu) long
-WITHIN = 0.25  # of the exponent
+WITHIN = 0.25  # tolerance of the exponent
 RULE = (
     "The expectation is the mean over seeds. The bound held if no interval of a mean reaches above it. The rate held if the "
     "distance first falls by (1 - eta mu) a gradient or faster. What stays is the mean over the second half of a run; it "
@@ -48,7 +48,7 @@ RULE = (
 
 
 def run(size: int, factor: int, seed: int, times: float) -> dict[str, Any]:
-    """A run with ``factor`` times the largest step size that the theory allows for the delay of two rounds."""
+    """Run with ``factor`` times the largest step size that the theory allows for a delay of two rounds."""
     smooth, mu = problem_constants(SOURCE, L2)
     tau = (AHEAD + 1) * size
     eta = factor * significant(ConstantSteps.largest(smooth, mu, tau) * (1 - 1e-3), 4)
@@ -120,7 +120,7 @@ def rate(run: Outcome) -> ConstantRate:
 
 
 def level(runs: list[Outcome]) -> list[float]:
-    """What each seed's distance stays at: the mean over the second half of its run."""
+    """Return the final distance of each seed: the mean over the second half of its run."""
     return [
         significant(np.mean([y for t, y in zip(one["t"], one["distance"], strict=True) if 2 * t >= one["t"][-1]]))
         for one in runs
@@ -128,7 +128,7 @@ def level(runs: list[Outcome]) -> list[float]:
 
 
 def decay(runs: list[Outcome]) -> float:
-    """The share of the squared distance that a gradient takes away at first: from the start down to a tenth of it."""
+    """Return the share of the squared distance that one gradient removes at first, from the start down to a tenth of it."""
     t, mean, _, _ = over_seeds(runs)
     start = runs[0]["start"]
     early = mean >= max(0.1 * start, 4 * mean[-1])

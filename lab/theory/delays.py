@@ -1,4 +1,4 @@
-"""Robustness to delays: what a run learns on ever older models, up to and beyond the delay for which a rate is promised."""
+"""Robustness to delays: the accuracy of runs on ever older models, up to and beyond the delay for which a rate is promised."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ RULE = (
 
 
 def run(source: str, family: str, combine: str, eta: float, value: int, seeds: Sequence[int]) -> dict[str, Any]:
-    """Runs in which every message takes so long that clients use the whole delay that they are allowed."""
+    """Run with messages so slow that clients use the whole delay that they are allowed."""
     size, ahead = (value, 1) if family == "sizes" else (SIZE, value)
     config = {
         "clients": {"count": CLIENTS, "combine": combine, "weights": "size"},
@@ -85,7 +85,7 @@ def run(source: str, family: str, combine: str, eta: float, value: int, seeds: S
 
 
 def steepest(prepared: Prepared) -> float:
-    """The largest eigenvalue of the Hessian of F at w*: the curvature of the steepest direction there, by power iteration."""
+    """Return the largest eigenvalue of the Hessian of F at w*, by power iteration."""
     objective, train = prepared.objective, prepared.dataset.train
     assert isinstance(objective, Logistic)
     _, g = objective.margins_and_slopes(optimum(prepared).model, train)
@@ -105,7 +105,7 @@ def largest_eigenvalue(objective: Logistic, train: Records, curvature: Floats) -
 
 
 def certified_delay(source: str, l2: float, eta: float) -> int:
-    """The longest delay for which Paper [appconst] promises a rate with this step; 0 if there is none."""
+    """Return the longest delay for which Paper [appconst] promises a rate with this step; 0 if it promises no rate."""
     smooth, mu = problem_constants(source, l2)
     low, high = 0, 1
     while ConstantSteps.largest(smooth, mu, high) >= eta:
@@ -152,12 +152,12 @@ def findings(outcomes: list[Outcome]) -> Findings:
 
 
 def predicted(several: list[Outcome]) -> float | None:
-    """The delay of the first run whose limit of curvature is below the steepest direction; None if there is none."""
+    """Return the delay of the first run whose limit of curvature is below the steepest direction; None for no such run."""
     return next((float(one["delay"]) for one in several if one["limit"] < one["steepest"]), None)
 
 
 def crossing(several: list[Outcome]) -> float | None:
-    """The delay at which the limit of curvature passes the steepest direction, between two runs on a log scale."""
+    """Return the delay at which the limit of curvature passes the steepest direction, between two runs on a log scale."""
     for before, after in itertools.pairwise(several):
         if before["limit"] >= before["steepest"] and after["limit"] < after["steepest"]:
             high, low = (math.log(one["limit"] / one["steepest"]) for one in (before, after))
@@ -167,13 +167,13 @@ def crossing(several: list[Outcome]) -> float | None:
 
 
 def measured(several: list[Outcome]) -> float | None:
-    """The delay of the first run after which the accuracy is lost for good, by the means."""
+    """Return the delay of the first run after which the mean accuracy is lost for good."""
     scores = [mean(one["accuracies"]) or 0.0 for one in several]
     return _first_lost(several, [score < max(scores) - KEPT for score in scores])
 
 
 def earliest_and_latest(several: list[Outcome]) -> tuple[float, float]:
-    """From which delay on accuracy may be lost for good, and from which on it surely is, by intervals; infinite for none."""
+    """Return the delays from which accuracy may be, and surely is, lost for good, by intervals; inf for never."""
     best = best_of([one["accuracies"] for one in several])
     lost = [above(differences(best, one["accuracies"]), KEPT) for one in several]
     may, surely = (_first_lost(several, [one in states for one in lost]) for states in ((True, None), (True,)))
@@ -186,13 +186,13 @@ def _first_lost(several: list[Outcome], lost: list[bool]) -> float | None:
 
 
 def _no_earlier(several: list[Outcome], delay: float) -> Verdict:
-    """Whether no delay shorter than ``delay`` costs accuracy."""
+    """Judge whether every delay shorter than ``delay`` keeps the accuracy."""
     earliest, latest = earliest_and_latest(several)
     return True if earliest >= delay else False if latest < delay else None
 
 
 def _promise(several: list[Outcome]) -> PaperStatement | None:
-    """The theory of constant steps, in a row that has a delay as short as it promises something for."""
+    """Judge the theory of constant steps, if a row has a delay short enough for its promise."""
     first, within = several[0], [one for one in several if one["delay"] <= one["certified"]]
     if not within:
         return None
@@ -282,8 +282,8 @@ EXPERIMENT = Experiment(
     title="Robustness to delays",
     where="sections 2.1 and 2.2 (delay function), appendix on constant step sizes",
     about="Five clients on a9a, strongly convex with lambda = 1/N, constant steps, 20,000 gradients. The delay is made "
-    "longer in two ways: by rounds that grow while clients run one round ahead, and by more rounds ahead. Every message "
-    "takes half of what clients may run ahead, so that they use all of it.",
+    "longer in two ways: by rounds that grow while clients run one round ahead, and by more rounds ahead. Messages take "
+    "so long that clients use the whole delay that they are allowed.",
     jobs=jobs,
     findings=findings,
 )

@@ -1,4 +1,4 @@
-"""Runs beside the theory: how far from w* the global model is after t gradients, and what is known of the problem."""
+"""Distances to the optimum: how far from w* the global model is after t gradients, and the constants of the problem."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ POINTS_PER_DECADE = 12
 
 @dataclass
 class _Distances:
-    """A sink that notes |w - w*|^2 of the first global model at or after each of some numbers of gradients."""
+    """A sink that records |w - w*|^2 of the first global model at or after each of some numbers of gradients."""
 
     best: Floats
     marks: list[int]
@@ -42,7 +42,7 @@ class _Distances:
 def distances(source: str, config: dict[str, Any], seed: int, at: list[int]) -> dict[str, Any]:
     """Run ``config`` and measure |w - w*|^2 of the first model at or after each number of gradients in ``at``; plain JSON.
 
-    What the problem is comes with it: L, mu, G = 2 E|grad f(w*)|^2 and |w_0 - w*|^2.
+    The constants of the problem come with it: L, mu, G = 2 E|grad f(w*)|^2 and |w_0 - w*|^2.
     """
     prepared = prepare(read({**config, "data": {"source": source}, "run": _RUN | {"seed": seed}}), data=dataset(source))
     best = optimum(prepared)
@@ -59,16 +59,16 @@ def distances(source: str, config: dict[str, Any], seed: int, at: list[int]) -> 
     }
 
 
-_RUN = {"wire": "float64"}  # what is measured is the algorithm, not the rounding of messages
+_RUN = {"wire": "float64"}  # measures the algorithm without the rounding of messages
 
 
 def optimum(prepared: Prepared) -> Optimum:
-    """w* and G of what a run minimises."""
+    """Return w* and G of a run's objective."""
     return Optimum.of(prepared.objective, prepared.dataset.train, prepared.row_weights(), folder=cache.folder())
 
 
 def marks(first: int, last: int) -> list[int]:
-    """Whole numbers from ``first`` to ``last``, evenly spread on a log scale.
+    """Return whole numbers from ``first`` to ``last``, evenly spread on a log scale.
 
     >>> marks(10, 1000)[:4], marks(10, 1000)[-1], len(marks(10, 1000))
     ([10, 12, 15, 18], 1000, 25)
@@ -86,14 +86,14 @@ def significant(value: Any, digits: int = 6) -> float:
 
 
 def over_seeds(runs: Sequence[dict[str, Any]]) -> tuple[Floats, Floats, Floats, Floats]:
-    """Gradients t, and the mean over seeds with the least and the largest distance there."""
+    """Return the gradients t, and the mean, least and largest distance over the seeds at each."""
     t = np.mean([one["t"] for one in runs], axis=0)
     several = np.array([one["distance"] for one in runs])
     return t, several.mean(axis=0), several.min(axis=0), several.max(axis=0)
 
 
 def below_curve(runs: Sequence[dict[str, Any]], curve: Any) -> Verdict:
-    """Whether the expected distance lies below a curve at every point, by the interval over seeds at each."""
+    """Judge, by the interval over seeds at each point, whether the expected distance lies below a curve everywhere."""
     several = np.array([one["distance"] for one in runs]) / np.asarray(curve)
     return all_of(inside(column.tolist(), high=1.0) for column in several.T)
 
@@ -103,7 +103,7 @@ def where_of(under: Verdict) -> str:
 
 
 def slope(t: Floats, y: Floats, first: float) -> float:
-    """The exponent of t by least squares on logarithms, from ``first`` on.
+    """Fit the exponent of t by least squares on logarithms, from ``first`` on.
 
     >>> round(slope(np.array([1.0, 10.0, 100.0]), np.array([5.0, 1.0, 0.1]), first=10), 9)
     -1.0
@@ -113,6 +113,6 @@ def slope(t: Floats, y: Floats, first: float) -> float:
 
 
 def problem_constants(source: str, l2: float) -> tuple[float, float]:
-    """L of the steepest record, intercept and L2 included, and mu, of logistic regression on a source."""
+    """Return L of the steepest record, intercept and L2 included, and mu, of logistic regression on a source."""
     longest = float(dataset(source).train.squared_lengths(True).max())
     return longest / 4 + l2, l2

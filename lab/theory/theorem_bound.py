@@ -1,4 +1,4 @@
-"""The strongly convex theorem beside runs: E|w - w*|^2 with its own sizes, steps and delays, up to ten million gradients."""
+"""The strongly convex theorem beside runs: E|w - w*|^2 with its sizes, steps and delays, up to ten million gradients."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ CASES: dict[str, dict[str, Any]] = {
     "a9a, lambda = 0.01": {"source": "a9a", "l2": 0.01, "blocks": 1},
 }
 GRADIENTS, SEEDS, M = 10_000_000, 5, 200_000
-WITHIN = 0.1  # of the exponent
+WITHIN = 0.1  # tolerance of the exponent
 RULE = (
     "The expectation is the mean over seeds. The rate held if the exponent of t, fitted for each seed by least squares on "
     f"logarithms over the last decade, is -1 within {WITHIN}, with its whole interval. The bound held if no interval of a mean "
@@ -52,7 +52,7 @@ RULE = (
 
 
 def config(l2: float, blocks: int, gradients: int, m: int) -> dict[str, Any]:
-    """Sizes, steps and delay bound are the theorem's own, with its m and M1."""
+    """Return a run file with the theorem's sizes, steps and delay bound, with its m and M1."""
     return {
         "clients": {"count": 2, "combine": "sum", "weights": "size"},
         "objective": {"l2": l2},
@@ -115,7 +115,10 @@ REMARKS = (
 
 
 def _start(rows: dict[str, list[Outcome]]) -> str:
-    """Paper [tau1], footnote: the term with the start is at most the leading one from T1 = mu^2 |w_0 - w*|^2 / (36^2 D G) on."""
+    """Return the remark about T1 = mu^2 |w_0 - w*|^2 / (36^2 D G).
+
+    Paper [tau1], footnote: from T1 on the term of the start is at most the leading one.
+    """
     latest = max(
         runs[0]["l2"] ** 2 * runs[0]["start"] / (36**2 * runs[0]["blocks"] * runs[0]["G"]) for runs in rows.values()
     )
@@ -218,7 +221,7 @@ EXPERIMENT = Experiment(
     name="theorem-bound",
     title="The strongly convex theorem beside runs",
     where="section 2.3, theorem of strongly convex problems, and its appendix",
-    about="How far from the minimiser w* a run is after t gradients with the theorem's own sizes, steps and delay bound, "
+    about="How far from the minimiser w* a run is after t gradients with the theorem's sizes, steps and delay bound, "
     "which clients of speeds 1 to 4 use to the full, beside the theorem's upper and lower bound. Logistic regression with "
     "L2, updates summed.",
     jobs=jobs,

@@ -1,0 +1,1 @@
+"""Measurements that a page of the documentation quotes, each a program."""

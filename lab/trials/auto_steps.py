@@ -1,10 +1,10 @@
-"""`steps = "auto"` against step sizes that were tuned, on every data set of the project; writes the tables of docs/auto_steps.md.
+"""`steps = "auto"` against tuned step sizes, on every data set of the project; writes the tables of docs/auto_steps.md.
 
     python -m lab.trials.auto_steps measure|tables
 
-Tuning is `crescendo compare`'s own: 20 trials with one seed, scored on a fifth of the training records, which the trials do not
-learn from. Two shapes are tuned, by their factor from 1/32 to 32: the step sizes of the examples, and those that "auto" chose.
-Then auto and both tuned ones run with the same five seeds on all training records, and are scored on the test part.
+`crescendo compare` does the tuning: 20 trials with one seed, scored on a fifth of the training records, from which the trials
+do not learn. Two shapes are tuned by a factor from 1/32 to 32: the step sizes of the examples, and those of "auto". Then auto
+and both tuned shapes run with the same five seeds on all training records and are scored on the test part.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def run_file(case: Values, records: int, steps: Any) -> Values:
         sizes = {"kind": "power", "scale": 100, "per_client": True}
         return {**found, "schedule": {"gradients": GRADIENTS, "sizes": sizes, "steps": steps}}
     bound, clip = PRIVATE[case["data"]]
-    each = records // CLIENTS // 100 * 100  # declared, to the hundred below
+    each = records // CLIENTS // 100 * 100  # declared records, rounded down to a hundred
     sizes = {"kind": "power", "scale": max(1, each // 300), "per_client": True}
     privacy = {
         "mechanism": "minibatch",
@@ -76,14 +76,14 @@ def run_file(case: Values, records: int, steps: Any) -> Values:
 
 
 def example_steps(case: Values) -> Values:
-    """The shape of the examples, at the middle of the range that is tuned over."""
+    """Return the step sizes of the examples, in the middle of the tuned range."""
     if case["epsilon"] is not None:
         return {"kind": "constant", "eta": 0.01}
     return falling(case["problem"], 0.1)
 
 
 def compared(case: Values, data: Dataset) -> Values:
-    """What auto chose, and every seed's accuracy with it and with both tuned step sizes."""
+    """Return the choice of auto, and every seed's accuracy with it and with both tuned step sizes."""
     records = len(data.train)
     auto = read(run_file(case, records, "auto"))
     table = prepare(auto, data=data).config.schedule.steps.model_dump()
@@ -139,12 +139,12 @@ def _classes(source: str) -> list[int]:
 
 
 def mean(accuracies: list[float | None]) -> float:
-    """A run without an accuracy has none: it counts as 0."""
+    """Return the mean accuracy; a run that broke off counts as 0."""
     return float(np.mean([accuracy or 0.0 for accuracy in accuracies]))
 
 
 def miss(found: Values) -> float:
-    """How far auto is below the better of the two tuned ones, in the mean over the seeds; below 0 where it is above both."""
+    """Return how far auto is below the better of the two tuned shapes, in the mean over the seeds; negative if it is above."""
     return max(mean(found[shape]["accuracies"]) for shape in ("example", "own")) - mean(found["auto"])
 
 

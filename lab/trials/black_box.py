@@ -1,8 +1,8 @@
 """How often the black-box audit fails sound mechanisms, and which broken ones it catches.
 
-The sound ones claim exactly the epsilon that is true of them, so that a bound that is a little too high would show; the last of
-them is the worst that (epsilon, delta) allows. A sound one may fail with probability 0.1%. The broken ones claim what they
-would be worth without the bug.
+A sound mechanism claims exactly its true epsilon, so that a bound that is slightly too high would show; the last sound one is
+the worst that (epsilon, delta) allows. A sound mechanism may fail with probability 0.1%. A broken mechanism claims the epsilon
+that it would have without its bug.
 
     python -m lab.trials.black_box --seeds 300 --runs 30000
 """
@@ -33,7 +33,7 @@ DELTA = 1e-5
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """A mechanism, as many releases at a time, and what it claims."""
+    """A mechanism that draws many releases at a time, and its claim."""
 
     name: str
     many: Many
@@ -71,7 +71,7 @@ def laplace(scale: float) -> Many:
 
 
 def geometric(epsilon: float) -> Many:
-    """How many records are above 0, with two-sided geometric noise."""
+    """Return a mechanism that counts the records above 0, with two-sided geometric noise."""
 
     def many(records: Array, rng: np.random.Generator, runs: int) -> Array:
         up, down = rng.geometric(-math.expm1(-epsilon), (2, runs, 1))
@@ -81,7 +81,7 @@ def geometric(epsilon: float) -> Many:
 
 
 def responses(epsilon: float, delta: float = 0.0) -> Many:
-    """Randomised response; with probability delta everything is told, and marked as told."""
+    """Return randomised response; with probability delta it reveals everything, and marks it as revealed."""
 
     def many(records: Array, rng: np.random.Generator, runs: int) -> Array:
         truth = np.broadcast_to(records[:, 0], (runs, len(records)))
@@ -112,7 +112,7 @@ def sound() -> list[Case]:
 
 
 def _turned(sigma: float) -> Many:
-    """The sum is clipped, and one record can turn it around: twice the sensitivity."""
+    """Clip the sum, so that one record can reverse it: twice the sensitivity."""
     return gaussian(sigma, lambda records: clipped(records.sum(axis=0, keepdims=True)))
 
 
@@ -123,13 +123,13 @@ def _bare(records: Array, rng: np.random.Generator, runs: int) -> Array:
 
 
 def _scaled(records: Array, rng: np.random.Generator, runs: int) -> Array:
-    """The noise follows the records: wider where they are."""
+    """Scale the noise by the records: wider where they are."""
     wide = 2.0 * max(1.0, float(np.abs(records).max()))
     return np.asarray(wide * rng.standard_normal((runs, records.shape[1])))
 
 
 def _shared(records: Array, rng: np.random.Generator, runs: int) -> Array:
-    """One number of noise for all coordinates."""
+    """Add one noise number to all coordinates."""
     return np.asarray(clipped(records).sum(axis=0) + 2.0 * rng.standard_normal((runs, 1)))
 
 
@@ -144,19 +144,19 @@ def _rarely_told(records: Array, rng: np.random.Generator, runs: int) -> Array:
 
 
 def _unrounded(records: Array, rng: np.random.Generator, runs: int) -> Array:
-    """Whole numbers of noise on a sum that is not whole."""
+    """Add integer noise to a sum that is no integer."""
     up, down = rng.geometric(-math.expm1(-0.5), (2, runs, 1))
     return np.asarray(np.clip(records[:, :1], -1, 1).sum() + up - down)
 
 
 def _own_seed(records: Array, rng: np.random.Generator, runs: int) -> Array:
-    """Noise whose seed is taken from the records."""
+    """Take the seed of the noise from the records."""
     own = np.random.Generator(np.random.PCG64(abs(hash(records.tobytes()))))
     return np.tile(clipped(records).sum(axis=0) + 2.0 * own.standard_normal(records.shape[1]), (runs, 1))
 
 
 def _always_there(records: Array, rng: np.random.Generator, runs: int) -> Array:
-    """The last record is in every draw."""
+    """Put the last record into every draw."""
     coins = rng.random((runs, len(records))) < 0.25
     coins[:, -1] = True
     return np.asarray(coins @ clipped(records) + rng.standard_normal((runs, records.shape[1])))

@@ -1,9 +1,9 @@
-"""What canaries show in one run: the share of the certified epsilon for several mechanisms, and how often a bound is too high.
+"""Canaries in one run: the share of the certified epsilon that they detect, and how often a bound is too high.
 
     python -m lab.trials.canaries [--seeds 5] [--simulated 2000]
 
-First, runs with canaries, the auditor's coins and the run's noise from another seed each time: a row of a Markdown table with the
-means. Then simulated mechanisms with exactly the certified events, many times: how often the bounds at level 0.05 exceed epsilon.
+First, runs with canaries, with new seeds each time for the auditor's coins and the run's noise: a row of a Markdown table with
+the means. Then many simulated mechanisms with exactly the certified events: how often the bounds at level 0.05 exceed epsilon.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ EVERY = {"kind": "constant", "eta": 0.0005}
 
 
 class Case(NamedTuple):
-    """A run of two clients on synthetic records, and how many canaries one of them gets."""
+    """A run of two clients on synthetic records, and the number of canaries that one of them gets."""
 
     name: str
     canaries: int
@@ -53,7 +53,7 @@ class Case(NamedTuple):
 
 
 def every_record(records: int) -> dict[str, Any]:
-    """Five rounds with all records in each."""
+    """Return a run of five rounds with all records in each."""
     return {"rounds": 5, "sizes": {"kind": "constant", "size": 2 * records}, "steps": EVERY}
 
 
@@ -91,7 +91,7 @@ CASES = (
 
 
 def row(case: Case, seeds: int) -> str:
-    """The means over seeds, as a row of a table."""
+    """Return the means over seeds, as a row of a table."""
     found = [case.audited(seed) for seed in range(seeds)]
 
     def mean(of: str) -> float:
@@ -106,7 +106,7 @@ def row(case: Case, seeds: int) -> str:
 
 
 def too_high(name: str, events: Counted, canaries: int, simulated: int) -> str:
-    """How often each bound is above the epsilon of these events."""
+    """Return how often each bound is above the epsilon of these events."""
     family, rng, denied = LessNoise(events, DELTA), np.random.Generator(np.random.PCG64(0)), np.zeros(3, dtype=int)
     plan = GuessPlan.chosen(canaries, family, LEVEL)
     pair = TradeOff([account(events, DELTA).epsilon], [DELTA])

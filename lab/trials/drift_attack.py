@@ -1,20 +1,18 @@
 """The drift attack: one record moves the paper's literal private client by a hundred times what its theorem assumes.
 
-The paper clips every gradient to C and adds noise N(0, C^2 sigma^2) to a round's sum U, as if one record changed U by
-C. But within a round the model moves with gradients that have no noise. One ReLU unit relu(w . x) with squared loss is
-enough:
+The paper clips every gradient to C and adds noise N(0, C^2 sigma^2) to a round's sum U, as if one record changed U by C. But
+within a round the model moves with gradients that have no noise. One ReLU unit relu(w . x) with squared loss is enough:
 
-- All records but one are x = (1, 0) with a target far away. The round begins just where their unit is off: their
-gradients are 0. - One record, x = (1, 1), is on. Its clipped step switches the unit on for all that come after it in
-the round, and each of them
-  then adds C to U.
+- All records but one are x = (1, 0) with a target far away. The round begins where their unit is just off, so that their
+  gradients are 0.
+- One record, x = (1, 1), is on. Its clipped step switches the unit on for all records that follow in the round, and each of
+  them then adds C to U.
 
-The rounds are those of the paper's Example 3 (N = 10,000, K = 25,000, first size 16, sigma = 8), for which it claims
-epsilon = 1 at delta = 5.5e-8. Every round begins at that point: other participants, who see every broadcast, can put
-the model back there. What is measured is a lower bound with 99% confidence: a threshold on the largest first coordinate
-of U over the rounds, chosen on one half of the runs and counted on the other (Clopper and Pearson). The same attack is
-then made on `minibatch` with the same model, and on `local` with logistic regression, where all records stand at the
-edge of the clip.
+The rounds are those of the paper's Example 3 (N = 10,000, K = 25,000, first size 16, sigma = 8), for which it claims epsilon = 1
+at delta = 5.5e-8. Every round begins at that point: other participants, who see every broadcast, can put the model back there.
+The measured epsilon is a lower bound with 99% confidence: a threshold on the largest first coordinate of U over the rounds,
+chosen on one half of the runs and counted on the other (Clopper and Pearson). The same attack is then made on `minibatch` with
+the same model, and on `local` with logistic regression, where all records stand at the edge of the clip.
 
     python -m lab.trials.drift_attack --out runs/drift
 """
@@ -54,7 +52,7 @@ EDGE = np.array([-ETA * CLIP / 2, 1.0])  # the unit is off for (1, 0), by half o
 
 @dataclass(frozen=True)
 class Attacked:
-    """What the attack found: how far one record moves a noise-free release (over what is assumed), and epsilon."""
+    """The result of an attack: one record's effect on a noise-free release, relative to the assumed one, and epsilon."""
 
     name: str
     moved: float
@@ -95,7 +93,7 @@ class Unit(ClippingObjective):
 
 
 def unit_gradients(w: Vector, x: Floats, y: Floats, clip: float | None) -> Floats:
-    """One row a record, each clipped; ``w`` may be one model for all or one a row."""
+    """Return one clipped row for each record; ``w`` is one model for all records or one for each."""
     out = np.maximum(np.sum(w * x, axis=-1), 0.0)
     gradients = ((out - y) * (out > 0))[:, None] * x
     if clip is None:
@@ -105,7 +103,7 @@ def unit_gradients(w: Vector, x: Floats, y: Floats, clip: float | None) -> Float
 
 
 def literal_round(slots: int, present: npt.NDArray[np.bool_], rng: np.random.Generator) -> Floats:
-    """Paper [alg:DP], one round of many runs at once, without the noise: U of each run; ``present`` says where the record is."""
+    """Paper [alg:DP]: return U without noise for one round of many runs; ``present`` tells which runs have the record."""
     runs = len(present)
     w, total = np.tile(EDGE, (runs, 1)), np.zeros((runs, 2))
     y = np.full(runs, TARGET)
@@ -119,7 +117,7 @@ def literal_round(slots: int, present: npt.NDArray[np.bool_], rng: np.random.Gen
 
 
 def attack_literal(rounds: int, runs: int, seed: int) -> Attacked:
-    """The largest -U_1 over the rounds, with and without the record."""
+    """Attack the paper's client: the score is the largest -U_1 over the rounds, with and without the record."""
     terms, rng = schedule(rounds), stream(seed, Purpose.NOISE)
     scores = np.full(2 * runs, -np.inf)
     present = np.arange(2 * runs) >= runs
@@ -132,7 +130,7 @@ def attack_literal(rounds: int, runs: int, seed: int) -> Attacked:
 
 
 def moved_literally(rounds: int) -> float:
-    """|U with the record - U without| / C if it comes first in the middle round."""
+    """Return |U with the record - U without| / C if it comes first in the middle round."""
     slots = schedule(rounds).share(rounds // 2, 0)
     w, total = EDGE.copy(), np.zeros(2)
     for h in range(slots):
@@ -147,7 +145,7 @@ def _events(rounds: int) -> list[Any]:
 
 
 def attack_ours(mechanism: str, rounds: int, runs: int, seed: int) -> Attacked:
-    """Real workers, every round begun at the edge by a broadcast; the score is the largest step along the attack."""
+    """Attack real workers: a broadcast puts every round at the edge; the score is the largest step along the attack."""
     objective, data, start = _unit_scene() if mechanism == "minibatch" else _logistic_scene()
     bound = None if mechanism == "minibatch" else float(np.linalg.norm(data.x, axis=1).max())
     certified = certify(
@@ -168,7 +166,7 @@ def _unit_scene() -> tuple[Any, Records, Floats]:
 
 
 def _logistic_scene() -> tuple[Any, Records, Floats]:
-    """All records are alike but for the label of one; the model stands where their gradients begin to be clipped."""
+    """Return equal records, except for the label of one, and the model at which their gradients begin to be clipped."""
     x, y = np.tile([3.0, 0.0], (RECORDS, 1)), np.ones(RECORDS)
     y[0] = -1.0
     p = CLIP / 3.0
@@ -176,7 +174,7 @@ def _logistic_scene() -> tuple[Any, Records, Floats]:
 
 
 def _moved(subject: Subject, data: Records, start: Floats, i: int) -> tuple[float, Floats]:
-    """The noise-free difference in round i if the record comes first among as many as are expected."""
+    """Return the noise-free difference in round i if the record comes first in a round of the expected size."""
     slots, sent = subject.certificate.terms.share(i, 0), []
     for first in (1, 0):
         members = np.arange(first, slots)
@@ -188,7 +186,7 @@ def _moved(subject: Subject, data: Records, start: Floats, i: int) -> tuple[floa
 
 
 def _score(subject: Subject, data: Records, start: Floats, along: Floats, first: int, seed: int) -> float:
-    """One run of all rounds on the records from ``first`` on."""
+    """Run all rounds on the records from ``first`` on, and return the score."""
     worker = subject.make(subject, data, np.arange(first, RECORDS), SeededSource(2 * seed + first, 0), start)
     scale, largest = subject.scale(0), -np.inf
     for i in range(subject.certificate.terms.rounds):
@@ -200,7 +198,7 @@ def _score(subject: Subject, data: Records, start: Floats, along: Floats, first:
 
 
 def run(rounds: int = 183, literal_runs: int = 8000, runs: int = 400, seed: int = 0) -> list[Attacked]:
-    """The attack on the paper's algorithm and on both mechanisms."""
+    """Attack the paper's algorithm and both mechanisms."""
     return [
         attack_literal(rounds, literal_runs, seed),
         attack_ours("minibatch", rounds, runs, seed),
@@ -209,7 +207,7 @@ def run(rounds: int = 183, literal_runs: int = 8000, runs: int = 400, seed: int 
 
 
 def picture(found: list[Attacked], path: Path) -> None:
-    """Two bar charts in one page: how far one record moves a release, and epsilon measured against epsilon claimed."""
+    """Draw two bar charts: one record's effect on a release, and the measured epsilon against the claimed one."""
     from plotly.graph_objects import Bar, Figure
     from plotly.subplots import make_subplots
 
@@ -224,7 +222,7 @@ def picture(found: list[Attacked], path: Path) -> None:
 
 
 def drawing(found: list[Attacked], path: Path) -> None:
-    """The second chart as a drawing that needs nothing to be looked at."""
+    """Draw the second chart as an SVG file that needs no script."""
     top = max(max(a.claimed, a.measured) for a in found)
     bars = []
     for k, a in enumerate(found):

@@ -2,8 +2,8 @@
 
     python -m lab.trials.foreign_mechanisms [--unsound-seeds 20] [--sound-seeds 50]
 
-Each line has a mechanism, its claim, how many audits failed, the releases of an audit, and the lowest and the highest bound.
-The audits are shorter than those of the command at its defaults, which draw for 20 seconds: they would catch more.
+Each line has a mechanism, its claim, the number of failed audits, the releases of an audit, and the lowest and highest bound.
+The audits are shorter than the command's own, which draw for 20 seconds by default and would catch more.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ DELTA = 1e-5
 
 
 class Foreign(NamedTuple):
-    """A mechanism of examples/, what it claims, and the releases that an audit of it draws."""
+    """A mechanism of examples/, its claim, and the number of releases that an audit of it draws."""
 
     kind: str
     epsilon: float

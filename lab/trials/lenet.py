@@ -3,11 +3,11 @@
     python -m lab.trials.lenet [--seeds 3] [--only WORD] [--tables]
 
 The paper's settings: K = 20,000 gradients over all clients, steps of one record. Constant rounds of 100 a client with
-eta = 0.0025 (the paper: 0.947); rounds of 100 (i + 1) a client with eta = 0.1 / (1 + 0.01 sqrt(t)), t counted over all clients at
-a round's start. Biased: each client has digits of its own. Then one thing is changed at a time, and rounds are made longer at
-equal K.
+eta = 0.0025 (the paper: 0.947); rounds of 100 (i + 1) a client with eta = 0.1 / (1 + 0.01 sqrt(t)), t counted over all clients
+at a round's start. With biased data, no two clients share a digit. Then one thing changes at a time, and rounds become longer
+at equal K.
 
-Every finished run is a line of lab/results/lenet.jsonl, and is not run again. The page's tables are made of what is stored.
+Every finished run becomes a line of lab/results/lenet.jsonl and does not run again. The page's tables are made from that file.
 """
 
 from __future__ import annotations
@@ -51,11 +51,11 @@ GROWING_CHANGES: dict[str, Values] = {
     "steps that fall within a round": {"steps": {**FALLING, "per": "slot"}},
     "steps that do not fall": {"steps": {"kind": "constant", "eta": 0.1}},
 }
-LENGTHS = (10, 25, 100, 250, 1000, 2500)  # gradients a client and round, of 5,000
+LENGTHS = (10, 25, 100, 250, 1000, 2500)  # of a client's 5,000 gradients, in each round
 
 
 def cases() -> Iterator[Values]:
-    """Every setting but its seed, the most wanted first."""
+    """Yield every setting without its seed, the most important first."""
     for rounds in ROUNDS:
         for combine in ("sum", "mean"):
             for split in ("iid", "label"):
@@ -69,7 +69,7 @@ def cases() -> Iterator[Values]:
 
 
 def config(case: Values, gradients: int = 20_000) -> tuple[Values, Values]:
-    """The run file of a case without its network, and the network's options."""
+    """Return a case's run file without its network, and the network's options."""
     changed = (CHANGES | GROWING_CHANGES).get(case.get("changed", ""), {})
     if case["rounds"] == "longer":
         rounds: Values = {
@@ -93,7 +93,7 @@ def config(case: Values, gradients: int = 20_000) -> tuple[Values, Values]:
 
 
 def measure(case: Values, data: Dataset, gradients: int = 20_000) -> Values:
-    """The accuracy on the test part; of the settings that are plotted, about five times on the way."""
+    """Return the accuracy on the test part; for plotted settings also at about five moments of the run."""
     asked, options = config(case, gradients)
     plotted = set(case) == {"rounds", "combine", "split", "seed"}
     return run(
@@ -105,7 +105,7 @@ def measure(case: Values, data: Dataset, gradients: int = 20_000) -> Values:
 
 
 def scores(results: StoredResults, case: Values) -> str:
-    """The accuracy of every seed. A run that broke off diverged until a number was none."""
+    """Return the accuracy of every seed. A run that broke off diverged to a non-finite number."""
     runs = sorted(
         (setting["seed"], found["accuracy"])
         for setting, found in results
@@ -115,7 +115,7 @@ def scores(results: StoredResults, case: Values) -> str:
 
 
 def tables(results: StoredResults) -> dict[str, list[str]]:
-    """Lines of Markdown of all that is stored: the paper's settings, one thing changed at a time, and rounds of other lengths."""
+    """Return the tables of all stored runs: the paper's settings, one thing changed at a time, other lengths of rounds."""
     said = {"constant": "50 equal rounds, eta = 0.0025", "growing": "10 growing rounds, eta0 = 0.1"}
     settings = ["| rounds | combined as | unbiased, seeds 0 to 2 | biased |", "|---|---|---|---|"]
     for rounds, combine in itertools.product(ROUNDS, ("sum", "mean")):
@@ -138,7 +138,7 @@ def tables(results: StoredResults) -> dict[str, list[str]]:
 
 
 def _measured(line: str) -> bool:
-    """Whether a row has a score, or is a title. Settings that were not run yet are left out."""
+    """Return whether a row is a title or has a score; settings that have not run yet are left out."""
     return "not measured" not in line or any(part.strip().startswith("0.") for part in line.split("|"))
 
 

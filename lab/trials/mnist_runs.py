@@ -1,4 +1,4 @@
-"""What the experiments on MNIST share: networks that are compiled once, and runs whose models are scored on a test part alone.
+"""Runs on MNIST for several trials: networks that are compiled once, and models scored on the test part alone.
 
 `crescendo.simulate` measures the loss over all 60,000 training records as well, which takes longer than most of these runs.
 """
@@ -32,14 +32,14 @@ def _net(kind: str, options: str, data: Dataset) -> OwnModel:
 
 
 def net(kind: str, options: Values, data: Dataset) -> OwnModel:
-    """A network of ours. The same options give the same object, whose programs are compiled once."""
+    """Return one of our networks. The same options give the same object, whose programs are compiled once."""
     return _net(kind, json.dumps(options, sort_keys=True), data)
 
 
 def run(config: Values, goal: OwnModel, data: Dataset, shown: Callable[[int, int], bool]) -> Values:
-    """The scores, on the test part, of the models whose k and number of rounds are to be ``shown``, and of the last one.
+    """Run, and return the test scores of the models for which ``shown(k, rounds)`` holds, and of the last one.
 
-    A run that diverges until it breaks off has the reason in place of a score.
+    A run that diverges and breaks off has the reason in place of a score.
     """
     prepared = prepare(read({**config, "data": {"source": data.name}}), goal, data)
     agreed, privacy, seed = prepared.agreement, prepared.privacy, prepared.config.run.seed

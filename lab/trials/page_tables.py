@@ -1,4 +1,4 @@
-"""Puts tables into a page of the documentation, each between two comments with its name."""
+"""Writes tables into a page of the documentation, each between two comments with its name."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ DOCS = Path(__file__).resolve().parents[2] / "docs"
 
 
 def with_tables(page: str, tables: dict[str, list[str]]) -> str:
-    """The page with these tables in their places.
+    """Return the page with these tables in their places.
 
     >>> print(with_tables("Before.\\n<!-- scores -->\\nold\\n<!-- end of scores -->\\nAfter.", {"scores": ["| 1 |", "|---|"]}))
     Before.

@@ -1,10 +1,10 @@
-"""`batch-clip` on MNIST, at the budgets of `lab.trials.private_lenet`: LeNet-5, and softmax regression beside it.
+"""`batch-clip` on MNIST, at the budgets of `lab.trials.private_lenet`: LeNet-5, and softmax regression for comparison.
 
     python -m lab.trials.private_batch_clip search|final|tables
 
-The clip is chosen by accuracy on records of the training files that no client has, at epsilon 8 with one seed; the final runs
-are on the test files. A client's whole update is clipped to S, and its noise is for 2 S in
-every number of the model: the larger the model, the longer the noise.
+The search chooses the clip by accuracy on training records that no client has, at epsilon 8 with one seed; the final runs use
+the test files. The mechanism clips a client's whole update to S and adds noise for 2 S to every number of the model: the larger
+the model, the longer the noise vector.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from lab.trials.stored_results import FOLDER, StoredResults
 
 Values = dict[str, Any]
 SEARCHED = FOLDER / "private_batch_clip_search.jsonl"
-NETS = {"jax:softmax": 0.05, "jax:lenet": 0.05}  # with the step size of batches of 10
+NETS = {"jax:softmax": 0.05, "jax:lenet": 0.05}  # the step size for batches of 10
 PERCEPTRON: dict[str, tuple[str, Values]] = {
     "jax:softmax": ("jax:mlp", {"hidden": []})
-}  # one without a hidden layer is softmax regression, in batches
+}  # without a hidden layer: softmax regression in batches
 CLIPS, SIZE = (0.001, 0.003, 0.01, 0.1), 100
 SCALES = {"centre": 0.1307, "spread": 0.3081, "batch": 10}
 

@@ -4,12 +4,13 @@
     python -m lab.trials.private_lenet final [--only WORD]          the settings found, on the test files, with 3 seeds
     python -m lab.trials.private_lenet tables
 
-The clients have 40,000 of the 60,000 training records. The search scores on 10,000 of the others; the test files are read for the
-final runs alone. Searching looks at the clients' records too, and its epsilon is not counted: in a real federation settings are
-found on public or made-up records, or are paid for.
+The clients have 40,000 of the 60,000 training records. The search scores on 10,000 of the others; only the final runs read the
+test files. The search looks at the clients' records too, and its epsilon is not counted: in a real federation one searches on
+public or made-up records, or pays for the search.
 
-The search computes an eighth of each round's records with an eighth of the noise and eight times the step: noise is so much more
-than what the draw of records adds that this changes little. What it states of epsilon is nothing; the final runs are whole.
+The search computes an eighth of each round's records with an eighth of the noise and eight times the step. This changes little,
+because the noise is far larger than the variation from the draw of records. Search runs promise no epsilon; the final runs are
+whole.
 """
 
 from __future__ import annotations
@@ -38,13 +39,13 @@ from lab.trials.stored_results import FOLDER, StoredResults
 Values = dict[str, Any]
 SEARCHED, RESULTS, PAGE = FOLDER / "private_lenet_search.jsonl", FOLDER / "private_lenet.jsonl", "neural.md"
 CLIENTS, RECORDS, DELTA, PART, LEVELS, SEEDS = 4, 10_000, 1e-5, 8, 8, 3
-FINAL = 100_000  # gradients a client of the final runs; half of what is allowed, for the time they take
+FINAL = 100_000  # gradients a client in the final runs: half of those allowed, to save time
 _STANDARD = {"centre": 0.1307, "spread": 0.3081}
 _TANH = {"activation": "tanh", **_STANDARD}
 NETS: dict[str, Values] = {
     "relu, max": {},
     "relu, max, standardised": dict(_STANDARD),
-    "relu, max, standardised, gain 1.7": {**_STANDARD, "gain": 1.7},  # tried with a reach of 16 alone
+    "relu, max, standardised, gain 1.7": {**_STANDARD, "gain": 1.7},  # only with a reach of 16
     "tanh, mean, standardised": {**_TANH, "pool": "mean"},
     "tanh, mean, standardised, gain 1.7": {**_TANH, "pool": "mean", "gain": 1.7},
     "tanh, max, standardised, gain 1.7": {**_TANH, "gain": 1.7},
@@ -65,9 +66,9 @@ STEPS: dict[str, Values] = {
 
 @dataclass(frozen=True)
 class Setting:
-    """A run of `minibatch`. ``size`` is the mean of a client's rounds, which grow in a few levels where ``steps`` say so.
+    """A run of `minibatch`. ``size`` is the mean of a client's rounds, which grow in a few levels if ``steps`` asks for it.
 
-    ``reach`` is eta times clip times size: how far a mean round moves the model at most. ``fall``: the last step over the first.
+    ``reach`` is eta times clip times size: the largest move of the model in a mean round. ``fall``: the last step over the first.
     """
 
     epsilon: float
@@ -80,7 +81,7 @@ class Setting:
     fall: float = 0.3
 
     def sizes(self, part: int = 1) -> list[tuple[int, int]]:
-        """Each client's sizes with how many rounds have them."""
+        """Return each client's sizes with their numbers of rounds."""
         rounds, growth = round(self.gradients / self.size), STEPS[self.steps]["growth"]
         levels = min(LEVELS, rounds) if growth > 1 else 1
         many = np.diff(np.round(np.linspace(0, rounds, levels + 1))).astype(int)
@@ -89,7 +90,7 @@ class Setting:
         return [(int(size), int(count)) for size, count in zip(each, many, strict=True)]
 
     def run_file(self, privacy: Values, part: int = 1) -> Values:
-        """Of ``part`` the gradients with as many times the step."""
+        """Return a run file with 1/``part`` of the gradients and ``part`` times the step."""
         how, sizes = STEPS[self.steps], self.sizes(part)
         total = sum(size * rounds for size, rounds in sizes)
         steps = {
@@ -117,7 +118,7 @@ def private_run(mechanism: str, schedule: Values, timing: str, privacy: Values) 
 
 @cache
 def sigma_of(setting: Setting) -> float:
-    """The least noise that the tight accountant allows."""
+    """Return the least noise that the tight accountant allows."""
 
     def epsilon(sigma: float, quick: bool = False) -> float:
         events = [(PoissonGaussian(size / RECORDS, sigma), rounds) for size, rounds in setting.sizes()]
@@ -128,7 +129,7 @@ def sigma_of(setting: Setting) -> float:
 
 
 def parts(data: Dataset, tested: bool) -> Dataset:
-    """The clients' 40,000 records; with the test part, or in its place 10,000 other records of the training files."""
+    """Return the clients' 40,000 records with the test part, or with 10,000 other records of the training files in its place."""
     rows = np.random.default_rng(0).permutation(len(data.train))
     test = data.test if tested else data.train.take(rows[CLIENTS * RECORDS :][:RECORDS])
     return dataclasses.replace(data, train=data.train.take(rows[: CLIENTS * RECORDS]), test=test)
@@ -138,7 +139,7 @@ def parts(data: Dataset, tested: bool) -> Dataset:
 
 
 def tried(setting: Setting, data: Dataset, seed: int) -> Values:
-    """A quick run: how well it does on records that nobody trained on."""
+    """Return the score of a quick run, on records outside its training data."""
     sigma = sigma_of(setting)
     asked = setting.run_file({"sigma": sigma / PART}, PART)
     goal = net("jax:lenet", NETS[setting.net], data)
@@ -154,9 +155,9 @@ FOUND: Values = {"net": "tanh, max, standardised, gain 1.7", "size": 500, "clip"
 
 
 def search(results: StoredResults, data: Dataset, seconds: float) -> None:
-    """One axis after the other, at each the best value by one seed; a stage begins at the best so far.
+    """Search one axis after the other by one seed; each stage begins at the best setting so far.
 
-    Growing rounds are not searched apart: what was found is tried with them, at the number of gradients of the final runs.
+    Growing rounds have no search of their own: they run with the settings found, at the final number of gradients.
     """
     ends, best = time.monotonic() + seconds, dict[float, Setting]()
     for epsilon, steps, axes in STAGES:
@@ -180,7 +181,7 @@ def _score(results: StoredResults, setting: Setting, data: Dataset, seed: int, e
 
 
 def chosen(results: StoredResults, epsilon: float, steps: str) -> Setting:
-    """The best by the first seed, of those with the number of gradients of the final runs."""
+    """Return the best setting by the first seed, of those with the final number of gradients."""
     scores = {}
     for stored, measured in results:
         one = Setting(**{key: value for key, value in stored.items() if key != "seed"})
@@ -195,7 +196,7 @@ def chosen(results: StoredResults, epsilon: float, steps: str) -> Setting:
 
 
 def final_cases(results: StoredResults) -> Iterator[tuple[Setting, Values]]:
-    """What was chosen, as a case and as a run file without data."""
+    """Yield the chosen settings, each with its run file without data."""
     for epsilon in (8.0, 2.0):
         for steps in STEPS:
             setting = chosen(results, epsilon, steps)
@@ -214,12 +215,12 @@ def final(searched: StoredResults, results: StoredResults, data: Dataset, only: 
 
 
 def tenth(k: int, rounds: int) -> bool:
-    """About ten models of a run are scored."""
+    """Return whether model ``k`` is one of about ten of a run to score."""
     return k % max(1, rounds // 10) == 0
 
 
 def tables(results: StoredResults) -> dict[str, list[str]]:
-    """A row for each case, with the accuracy of each seed."""
+    """Return a row for each case, with the accuracy of each seed."""
     found: dict[str, list[tuple[Values, Values]]] = {}
     for case, measured in results:
         found.setdefault(str({**case, "seed": 0}), []).append((case, measured))

@@ -2,13 +2,13 @@
 
     python -m lab.trials.sound_audits --audits 2000 --first-seed 0 --processes 2 --out FILE.jsonl
 
-Each seed draws a configuration (`sound_configurations`) and audits it as ``crescendo audit`` does with no options. Every audit is
-a line of the file: seed, configuration, findings, p-values, processor seconds. A seed that the file has is left out, so that a
-run can be stopped and gone on with, or made longer.
+Each seed draws a configuration (`sound_configurations`) and audits it as ``crescendo audit`` does with no options. Every audit
+becomes a line of the file: seed, configuration, findings, p-values, processor seconds. Seeds that the file has do not run again,
+so that a run can be stopped and continued, or extended.
 
-For every check that says that its p-values are exact, those of all audits are held against the uniform distribution (Kolmogorov
-and Smirnov); of the others, which promise to be no smaller than uniform ones, only the excess of small values is. So many rows
-are looked at that one of them is small by chance: the last lines hold the smallest against what Bonferroni allows.
+Where a check states that its p-values are exact, a Kolmogorov-Smirnov test compares those of all audits with the uniform
+distribution. The other checks promise p-values no smaller than uniform ones; for them only an excess of small values counts.
+With so many rows one is small by chance, so the last lines compare the smallest with Bonferroni's limit.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from typing import Any
 
 import numpy as np
 
-RUNS = 400  # as the command does
+RUNS = 400  # the command's default
 DELTA = 1e-6
-SMALL = 0.05  # the p-values below it are counted where they need not be uniform
+SMALL = 0.05  # p-values below it count where they need not be uniform
 LEVEL = 0.01  # at which the whole table is judged
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")  # one each: processes share the processors
 
 
 def audited(seed: int) -> dict[str, Any]:
-    """The audit of this seed's configuration, as a line of the file. An error of the audit's own counts as a false alarm."""
+    """Return the audit of this seed's configuration, as a line of the file. An error of the audit counts as a false alarm."""
     try:
         return _audited(seed)
     except Exception as error:
@@ -92,7 +92,7 @@ def run(seeds: Iterable[int], processes: int) -> Iterator[dict[str, Any]]:
 
 
 def stored(path: Path | None) -> dict[int, dict[str, Any]]:
-    """The audits that the file has, by seed. A last line that was cut off is none."""
+    """Return the audits of the file, by seed, without a last line that was cut off."""
     found: dict[int, dict[str, Any]] = {}
     for line in path.read_text().splitlines() if path is not None and path.exists() else ():
         try:
@@ -104,14 +104,14 @@ def stored(path: Path | None) -> dict[int, dict[str, Any]]:
 
 
 def append(path: Path, line: dict[str, Any]) -> None:
-    """Add one line, on a line of its own whatever the file ends with."""
+    """Add one line; if the file ends in a broken line, begin a new one."""
     cut = path.exists() and path.stat().st_size > 0 and not path.read_bytes().endswith(b"\n")
     with path.open("a") as file:
         file.write("\n" * cut + json.dumps(line) + "\n")
 
 
 def table(found: dict[tuple[str, bool], list[float]]) -> Iterator[str]:
-    """A row for every check and source, as markdown, and a verdict on all rows together."""
+    """Yield a Markdown table with a row for every check and source, and a verdict on all rows together."""
     from scipy.stats import binomtest, kstest
 
     yield "| check | p-values | mean | below 0.05 | uniform? |"
@@ -131,7 +131,7 @@ def table(found: dict[tuple[str, bool], list[float]]) -> Iterator[str]:
 
 
 def summary(audits: Iterable[dict[str, Any]]) -> Iterator[str]:
-    """All audits in words: false alarms, the time that they took, and the table."""
+    """Return all audits in words: false alarms, their time, and the table."""
     audits = [*audits]
     if not audits:
         return

@@ -1,6 +1,6 @@
-"""Random sound configurations for the audit: every mechanism, objective and wire, numbers up to the ends of what is certified.
+"""Random sound configurations for the audit: every mechanism, objective and wire, up to the limits of certification.
 
-Each seed draws its own configuration. A certificate that is refused is drawn again, since the audit is about certified runs.
+Each seed draws its own configuration. A refused certificate is drawn again, since the audit is about certified runs.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _Rng = np.random.Generator
 
 @dataclass(frozen=True, eq=False)
 class Configuration:
-    """A certified run, and what its records look like."""
+    """A certified run, and the shape of its records."""
 
     certificate: Certificate
     objective: Objective
@@ -49,7 +49,7 @@ class Configuration:
 
 
 class Tanh:
-    """A user's own model: two tanh units in front of a logistic loss, in numpy."""
+    """A user's own model in numpy: two tanh units in front of a logistic loss."""
 
     def __init__(self, features: int, l2: float = 0.0) -> None:
         self.features, self.l2 = features, l2
@@ -76,7 +76,7 @@ class Tanh:
 
 
 def configuration(seed: int) -> Configuration:
-    """The configuration of this seed; the first of its draws that is certified."""
+    """Return the configuration of this seed: the first certified one of its draws."""
     rng = np.random.Generator(np.random.Philox([seed, 24]))
     for _ in range(_MOST_TRIES):
         try:
@@ -177,7 +177,7 @@ def _jax(features: int) -> Any:
 
 
 def _records(clients: int, rng: _Rng) -> tuple[int, ...]:
-    """As clients declare them: from one record to a million, and at times more than the sampler handles at once."""
+    """Draw a declared number of records: from one to a million, sometimes more than the sampler handles at once."""
     if rng.random() < 0.05:
         return tuple([1] * clients)
     first = int(10 ** rng.uniform(0, 6.1))
@@ -185,7 +185,7 @@ def _records(clients: int, rng: _Rng) -> tuple[int, ...]:
 
 
 def _slots(records: int, rng: _Rng) -> int:
-    """Slots of a client's round: a rate between 1 / N and 1, and no more than some hundred records in a draw."""
+    """Draw the slots of a client's round: a rate between 1 / N and 1, and at most some hundred records in a draw."""
     rate = float(10 ** rng.uniform(math.log10(1 / records), 0)) if rng.random() < 0.85 else 1.0
     return int(np.clip(round(rate * records), 1, min(records, 300)))
 
@@ -197,7 +197,7 @@ def _sizes(slots: int, rounds: int, rng: _Rng) -> Sizes:
 
 
 def _steps(rng: _Rng) -> Any:
-    """Mostly such as people take; at times so large or so small that scales come near the ends, 1e-60 and 1e60."""
+    """Draw a step size: mostly a usual one, sometimes so large or small that scales approach the limits, 1e-60 and 1e60."""
     eta = float(10 ** rng.uniform(-4, 1)) if rng.random() < 0.85 else float(10 ** rng.uniform(-58, 58))
     if rng.random() < 0.75:
         return ConstantSteps(eta)

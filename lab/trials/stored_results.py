@@ -1,4 +1,4 @@
-"""Results of finished runs, one JSON object a line: an experiment that was stopped goes on where it was."""
+"""Results of finished runs, one JSON object a line: a trial that was stopped continues where it was."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ FOLDER = Path(__file__).resolve().parents[1] / "results"
 
 
 class StoredResults:
-    """Runs by their settings, in the order in which they finished. A run is written down whole, once it has ended."""
+    """Runs by their settings, in the order in which they finished. A run is written once it has ended."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -23,7 +23,7 @@ class StoredResults:
         return ((run["setting"], run["found"]) for run in self._runs.values())
 
     def measured(self, setting: Values, measure: Callable[[], Values]) -> Values:
-        """What was found with these settings: as stored, else measured now and stored."""
+        """Return the stored result for these settings; otherwise measure it and store it."""
         if _key(setting) not in self._runs:
             run = {"setting": setting, "found": measure()}
             self._path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""Draws the figures of docs/sum_or_mean.md: the stability of a round by its formula, and what `lab.trials.lenet` has stored.
+"""Draws the figures of docs/sum_or_mean.md: the stability of a round by its formula, and the stored runs of `lab.trials.lenet`.
 
 python -m lab.trials.sum_or_mean
 """
@@ -24,7 +24,7 @@ SPLITS = {"iid": "unbiased: all digits everywhere", "label": "biased: each clien
 
 
 def left_over(x: float, combined: float) -> float:
-    """How much of an error a round in step leaves: |1 - a n (1 - e^-x)|, for x = eta h s and ``combined`` = a n.
+    """Return the share of an error that a round in step leaves: |1 - a n (1 - e^-x)|, x = eta h s, ``combined`` = a n.
 
     >>> left_over(0.0, 4.0), round(left_over(100.0, 4.0), 6), round(left_over(100.0, 1.0), 6)
     (1.0, 3.0, 0.0)
@@ -33,7 +33,7 @@ def left_over(x: float, combined: float) -> float:
 
 
 def longest(n: float, d: int) -> float | None:
-    """The largest x = eta h s at which n clients' sum, up to d rounds late, is stable; None where every x is.
+    """Return the largest x = eta h s at which n clients' sum, up to d rounds late, is stable; None if every x is.
 
     >>> longest(2, 0), round(longest(4, 0), 4), round(longest(4, 1), 4)
     (None, 0.6931, 0.2877)
@@ -117,7 +117,7 @@ def drift(results: StoredResults) -> Plot:
 
 
 def _settles(s: float, eta: float = 0.02, curvatures: Sequence[float] = (1.0, 0.1)) -> float:
-    """Losses h_c (w - c)^2 / 2 of clients c = 0, 1: the fixed point of the mean of s local steps.
+    """Return the fixed point of the mean of s local steps, for losses h_c (w - c)^2 / 2 of clients c = 0, 1.
 
     >>> round(_settles(1), 4), round(_settles(1e6), 4)
     (0.0909, 0.5)
@@ -131,7 +131,7 @@ def _stored(results: StoredResults, case: Values) -> list[Values]:
 
 
 def _curve(label: str, curves: list[list[list[float]]], colour: int) -> Line:
-    """The middle, the least and the most of the seeds, as far as all of them came."""
+    """Return the middle, least and largest of the seeds, up to the length of the shortest."""
     points = min(len(curve) for curve in curves)
     scores = np.array([[point[1] for point in curve[:points]] for curve in curves])
     x = tuple(point[0] for point in curves[0][:points])
@@ -145,7 +145,7 @@ def main() -> None:
     for plot in (stability(), lenet(results), drift(results)):
         for path in draw(plot, FIGURES):
             if path.suffix == ".png":
-                path.unlink()  # pages show the other, which stays sharp in print
+                path.unlink()  # pages show the SVG, which stays sharp in print
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Biased data against rivals: everybody has as many trials, nothing is tuned on the test part, and the page says who was best."""
+"""Biased data against rivals: equal trials for all, no tuning on the test part, and a page that names the best."""
 
 from __future__ import annotations
 

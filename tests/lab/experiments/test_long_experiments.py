@@ -1,4 +1,4 @@
-"""What the long experiments make of outcomes; their runs themselves take minutes, and no test makes them."""
+"""The reports of the long experiments, from made-up outcomes: the runs themselves take minutes, and no test makes them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LONG = [one for one in EXPERIMENTS if one.long]
 
 
 def outcomes(experiment: Experiment, **scores: Any) -> list[Outcome]:
-    """As if every job had been run; ``scores`` are by the job's case, scheme or name, else 0.5."""
+    """Return the outcomes of every job; ``scores`` are by the job's case, scheme or name, and 0.5 by default."""
     found = []
     for job in experiment.jobs(Effort()):
         case = str(job.setting.get("case", job.setting.get("scheme", job.setting.get("name"))))

@@ -1,4 +1,4 @@
-"""A plot is the same bytes every time, whatever the reader's own settings of matplotlib are."""
+"""A plot is the same bytes every time, with any settings of matplotlib."""
 
 from __future__ import annotations
 

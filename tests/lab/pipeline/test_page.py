@@ -1,4 +1,4 @@
-"""The page of results is what is stored, and a stored figure is what drawing it gives: neither is edited by hand."""
+"""The page of results and its figures match the stored results, so that neither is edited by hand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Jobs give the same in one process and in several, in order, and data that are not there are named and do not stop the rest."""
+"""Jobs give the same results, in order, in one process and in several; absent data are named and do not stop the rest."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Verdicts doubt themselves: noise of the seeds is not a result, an interval decides, and any seeds can be asked for."""
+"""Verdicts follow from intervals, not from noise of the seeds, and any seeds can be chosen."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Theory beside runs: what is fitted is what was put in, bounds carry their constants, findings follow from outcomes alone."""
+"""Theory beside runs: fits recover their inputs, bounds carry their constants, findings depend on outcomes alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page on step sizes: its tables are those of the stored runs, and what it says of the rule is what the rule has."""
+"""The page on step sizes: its tables match the stored runs, and its numbers match the rule."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_auto_is_held_against_the_better_of_both_tuned_ones() -> None:
 
 
 def test_tuning_never_sees_the_test_part() -> None:
-    """Other labels in the test part change scores alone: what auto and the tuner choose stays."""
+    """Other labels in the test part change scores alone: the choices of auto and of the tuner stay."""
     rng = np.random.default_rng(0)
     x, y = rng.normal(size=(400, 3)), rng.integers(0, 2, 400).astype(np.float64)
     data, other = (

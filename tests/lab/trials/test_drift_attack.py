@@ -1,4 +1,4 @@
-"""The drift attack on the paper's private client, small: it breaks that one, and neither of ours."""
+"""A small drift attack: it breaks the paper's private client, and neither of our mechanisms."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Mechanisms as other libraries have them, from examples/: the audit fails the unsound ones and passes the sound ones."""
+"""Mechanisms of examples/, written as in other libraries: the audit fails the unsound ones and passes the sound ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The experiments on LeNet-5: settings are what they say, the test part is kept out of the search, a stopped one goes on."""
+"""The trials on LeNet-5: settings mean what they state, the search avoids the test part, a stopped trial continues."""
 
 from __future__ import annotations
 
