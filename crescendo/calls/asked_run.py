@@ -24,7 +24,7 @@ from crescendo.config.schema import Config
 from crescendo.data import Dataset
 from crescendo.data.from_arrays import dataset
 from crescendo.data.labels import NUMBERS
-from crescendo.data.memory.given_clients import is_clients, is_list_of_clients
+from crescendo.data.memory.given_clients import is_clients, is_dictionary, is_list_of_clients
 from crescendo.data.scaling import scaled
 from crescendo.data.tables.table_files import is_frame
 from crescendo.errors import ConfigError, UsageError
@@ -74,7 +74,7 @@ class AskedRun:
         if isinstance(overrides, str):
             raise UsageError(f"overrides is a list, here [{overrides!r}], not a text")
         asked = known(keys, call)
-        filed = isinstance(run, Config | Path | str | Mapping) and not is_clients(run)
+        filed = (isinstance(run, Config | Path | str) or is_dictionary(run)) and not is_clients(run)
         model, asked = with_optimizer(as_model(objective, asked.get("optimizer")), asked, filed)
         if filed:
             if y is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -188,8 +188,10 @@ def _flat(x: Any, y: Array, of: str) -> tuple[Any, Array]:
         what = {"U": "a text", "S": "bytes", "O": "no array"}.get(x.dtype.kind, "a single number")
         raise DataError(f"{of} is {what}; rows of numbers are needed, one record each")
     if y.ndim != 1 or x.shape[0] != y.shape[0]:
+        how = {1: "y.ravel()"}.get(y.shape[1], "y.argmax(axis=1) if they are one-hot") if _is_table_of(y, x) else ""
         raise DataError(
             f"{of} has {x.shape[0]} records and its labels have shape {y.shape}; one label a record is needed"
+            + (f": {how}" if how else "")
         )
     if hasattr(x, "tocsr"):
         x = x.tocsr()
@@ -200,9 +202,18 @@ def _flat(x: Any, y: Array, of: str) -> tuple[Any, Array]:
     return x, y
 
 
+def _is_table_of(y: Array, x: Any) -> bool:
+    return y.ndim == 2 and x.shape[0] == y.shape[0]
+
+
 def _pair(x: Any, y: Any, private: bool) -> tuple[Any, Array]:
     if y is None:
         return arrays_of_pairs(x)
+    if isinstance(y, str) and isinstance(x, Mapping | list | tuple):
+        raise DataError(
+            "y names a column, and x is no data frame; make it one, pandas.DataFrame(x), or for records with their clients a "
+            "list or dictionary of data frames"
+        )
     if isinstance(x, str | bytes) or isinstance(y, str | bytes):
         raise DataError("x and y are arrays; to read a file, name it as data.source in the config")
     labels = one_by_one(y) if private and isinstance(y, list | tuple) else as_array(y)

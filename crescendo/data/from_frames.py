@@ -14,6 +14,7 @@ import numpy as np
 from crescendo.core.arrays import Floats
 from crescendo.data.labels import NUMBERS, one_by_one
 from crescendo.data.memory.given_clients import Owners, with_client_column, with_clients
+from crescendo.data.memory.plain_arrays import as_array
 from crescendo.data.reading import from_raw, judged
 from crescendo.data.records import Column, Dataset, Label, Raw
 from crescendo.data.registry import stated_classes
@@ -134,7 +135,12 @@ def _labelled(frame: Any, labels: Any, name: str, private: bool) -> tuple[Table,
         return table, labels
     import pandas
 
-    apart = frame_table(pandas.DataFrame({LABEL: _as_numbers(labels) if private else np.asarray(labels)}), name)
+    flat = _as_numbers(labels) if private else as_array(labels)
+    if flat.ndim != 1:
+        raise DataError(
+            f"the labels of x have shape {flat.shape}; one label a record is needed: y.ravel() of one column"
+        )
+    apart = frame_table(pandas.DataFrame({LABEL: flat}), name)
     if apart.rows != table.rows:
         raise DataError(f"x has {table.rows} records and its labels are {apart.rows}; one label a record is needed")
     return Table(name, {**table.columns, **apart.columns}, table.rows, dates=table.dates), LABEL

@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas
 import pytest
-from scipy.sparse import csr_array
+from scipy.sparse import csr_array, dok_array, dok_matrix
 
 import crescendo
 from crescendo.data import load
@@ -86,3 +87,78 @@ def test_a_private_regression_takes_a_data_frame_by_its_label_range_and_schema()
         assert found.config.objective.kind == "least-squares" and found.privacy is not None
     named = simulate(frame, "spend", schema=schema, objective="least-squares", label_range=(-300, 300), **keys)
     assert named.loss == found.loss
+
+
+MASKED = np.ma.masked_array(np.where(X > 1, 1e6, X), mask=X > 1)
+
+
+def test_what_is_under_a_mask_is_not_learned_from() -> None:
+    with pytest.raises(DataError, match="numbers that are not finite are in"):
+        simulate(MASKED, Y, clients=2)
+    with pytest.raises(DataError, match="7 of the 120 labels of arrays are not finite"):
+        simulate(X, np.ma.masked_array(Y.astype(int), mask=np.arange(120) < 7), clients=2)
+    with pytest.raises(DataError, match="neither all numbers nor all texts"):
+        simulate(X, np.ma.masked_array(np.where(Y > 0, "a", "b"), mask=np.arange(120) < 7), clients=2)
+    private = crescendo.dataset(MASKED, Y, private=True, classes=[0, 1], test=0)
+    assert private.left_out == np.count_nonzero((X > 1).any(axis=1))
+    whole = crescendo.dataset(np.ma.masked_array(X, mask=False), Y)
+    assert np.array_equal(whole.train.x, crescendo.dataset(X, Y).train.x)
+
+
+@pytest.mark.parametrize("form", [dok_matrix, dok_array])
+def test_a_sparse_matrix_by_keys_is_no_dictionary(form: Any) -> None:
+    assert str(simulate(form(X), Y, clients=2)) == str(simulate(csr_array(X), Y, clients=2))
+
+
+@pytest.mark.slow
+def test_tensors_of_every_layout_are_read() -> None:
+    torch = pytest.importorskip("torch")
+    numbers = torch.tensor(np.round(X, 1), dtype=torch.float32)
+    halved = crescendo.dataset(numbers.bfloat16(), Y).train.x
+    assert np.allclose(halved, crescendo.dataset(numbers, Y).train.x, rtol=0.01)
+    for given in (numbers.to_sparse(), numbers.clone().requires_grad_()):
+        assert np.array_equal(crescendo.dataset(given, Y).train.x, crescendo.dataset(numbers, Y).train.x)
+    with pytest.raises(DataError, match="this Tensor makes none"):
+        crescendo.dataset(numbers.to(torch.float8_e4m3fn), Y)
+
+
+def test_labels_in_a_table_of_their_own_are_refused_with_the_call_that_mends_it() -> None:
+    frame = pandas.DataFrame({"a": X[:, 0], "b": np.where(Y > 0, "x", "z")})
+    for x, y, says in (
+        (X, Y[:, None], r"y.ravel\(\)"),
+        (X, np.eye(2)[Y.astype(int)], r"y.argmax\(axis=1\)"),
+        (frame, pandas.DataFrame({"y": Y}), r"y.ravel\(\)"),
+        ({"a": X[:, 0], "y": Y}, "y", r"pandas.DataFrame\(x\)"),
+        ([{"a": 1.0, "y": 0}], "y", r"pandas.DataFrame\(x\)"),
+    ):
+        with pytest.raises(DataError, match=says):
+            simulate(x, y, clients=2)
+
+
+def test_labels_in_another_order_than_the_records_are_refused() -> None:
+    frame, labels = pandas.DataFrame(X, columns=list("abc")), pandas.Series(Y)
+    with pytest.raises(DataError, match=r"another order.*y.loc\[x.index\]"):
+        simulate(frame, labels[::-1], clients=2)
+    shuffled = frame[::-1]
+    assert str(simulate(shuffled, labels[::-1], clients=2)) == str(simulate(shuffled, Y[::-1], clients=2))
+    assert simulate(shuffled, labels.set_axis(labels.index + 7), clients=2)  # an index of its own says nothing
+
+
+def test_a_label_may_be_named_by_a_number_or_by_several_levels() -> None:
+    frame = pandas.DataFrame({0: X[:, 0], 1: np.where(X[:, 1] > 0, "x", "z"), 2: np.where(Y > 0, "late", "on time")})
+    numbered = simulate(frame, 2, clients=2, test=frame[:40])
+    assert (
+        numbered.predict(frame[:3]).tolist()
+        == simulate(frame, frame[2], clients=2, test=(frame[:40], frame[2][:40])).predict(frame[:3]).tolist()
+    )
+    with pytest.raises(DataError, match="y names the column '7', which x does not have"):
+        simulate(frame, 7, clients=2)
+    levels = frame.set_axis(pandas.MultiIndex.from_tuples([("in", "a"), ("in", "b"), ("out", "y")]), axis=1)
+    result = simulate(levels, ("out", "y"), clients=2)
+    assert result.predict(levels[:3]).tolist() == result.predict(levels.drop(columns=[("out", "y")])[:3]).tolist()
+
+
+def test_a_column_without_a_name_is_called_by_its_place() -> None:
+    frame = pandas.DataFrame({"a": X[:, 0], "": np.where(X[:, 1] > 0, "x", "z"), "y": Y})
+    (says,) = (note for note in crescendo.dataset(frame, "y").notes if note.startswith("columns of"))
+    assert "column 2 (2)" in says

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from crescendo.data.memory.frame_labels import with_joined_names
 from crescendo.data.tables.table_files import is_frame
 from crescendo.errors import DataError
 
@@ -16,7 +17,9 @@ def as_frame(values: Any) -> Any:
     >>> as_frame([1, 2])
     [1, 2]
     """
-    if is_frame(values) or not _is_table(values):
+    if is_frame(values):
+        return with_joined_names(values)
+    if not _is_table(values):
         return values
     if hasattr(values, "collect"):
         raise DataError(f"a {type(values).__name__} has not been read yet; write x.collect() for x")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from crescendo.core.arrays import Array, Bools
 from crescendo.core.random import Purpose, stream
 from crescendo.data.labels import one_by_one
 from crescendo.data.memory.foreign_frames import as_frame
+from crescendo.data.memory.frame_labels import labelled_by_name, with_text_name
 from crescendo.data.memory.plain_arrays import arrays_of_pairs, as_array
 from crescendo.data.partition import CLIENT
 from crescendo.data.records import Column, Dataset, Raw
@@ -144,11 +145,11 @@ def joined(x: Any, y: Any = None, private: bool = False) -> JoinedRecords:
     """
     x = as_frame(x)
     names: list[Any] | None = None
-    if isinstance(x, Mapping):
+    if is_dictionary(x):
         x, names = _named(x)
     pairs = _pairs(x, y)
     if pairs is None:
-        return JoinedRecords(x, as_frame(y))
+        return JoinedRecords(*(labelled_by_name(x, as_frame(y)) if is_frame(x) else (x, as_frame(y))))
     sides = [_sides(pair, y, private) for pair in pairs]
     _check_alike([one for one, _ in sides])
     counts = [int(one.shape[0]) for one, _ in sides]
@@ -165,9 +166,14 @@ def joined(x: Any, y: Any = None, private: bool = False) -> JoinedRecords:
     return JoinedRecords(_concatenated([one for one, _ in sides]), together, whose)
 
 
+def is_dictionary(x: Any) -> TypeGuard[Mapping[Any, Any]]:
+    """Whether a value is a dictionary by its meaning: a sparse matrix by keys (dok) is one by its type alone."""
+    return isinstance(x, Mapping) and not hasattr(x, "tocsr")
+
+
 def is_clients(x: Any) -> bool:
     """Whether a dictionary has clients, and not the tables of a run file."""
-    return isinstance(x, Mapping) and bool(x) and not any(isinstance(one, Mapping | str) for one in x.values())
+    return is_dictionary(x) and bool(x) and not any(isinstance(one, Mapping | str) for one in x.values())
 
 
 def is_list_of_clients(x: Any) -> bool:
@@ -325,7 +331,7 @@ def test_part(test: Any, y: Any) -> Any:
     """
     test = as_frame(test)
     if is_frame(test) and isinstance(y, str):
-        return test, y
+        return with_text_name(test, y), y
     if isinstance(test, tuple | list) and test and all(map(_is_pair, test)):
         found = joined(test)
         return found.x, found.y

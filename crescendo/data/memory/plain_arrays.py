@@ -11,15 +11,40 @@ from crescendo.errors import DataError
 
 
 def as_array(values: Any) -> Array:
-    """As a numpy array; a tensor's numbers are shared, a data frame's copied."""
+    """As a numpy array; a tensor's numbers are shared, a data frame's copied. A masked number is nan.
+
+    >>> as_array(np.ma.masked_equal([1, -9], -9))
+    array([ 1., nan])
+    """
     if hasattr(values, "detach"):
-        values = values.detach().cpu()
+        values = _plain_tensor(values.detach().cpu())
+    if isinstance(values, np.ma.MaskedArray):
+        return _without_mask(values)
     try:
         return np.asarray(values)
+    except TypeError as error:
+        raise DataError(f"x and y are arrays, and this {type(values).__name__} makes none: {error!s:.100}") from error
     except ValueError as error:
         raise DataError(
             "x and y are arrays, and all records have as many numbers; these are of several lengths"
         ) from error
+
+
+def _plain_tensor(values: Any) -> Any:
+    """A tensor that numpy can read: dense, and of no type that torch alone has."""
+    dense = values if "strided" in str(values.layout) else values.to_dense()
+    return dense.float() if str(dense.dtype) == "torch.bfloat16" else dense
+
+
+def _without_mask(values: Any) -> Array:
+    """What is under a mask means nothing, and must not be learned from."""
+    if not np.ma.getmaskarray(values).any():
+        return np.asarray(values.data)
+    if values.dtype.kind in "biuf":
+        return np.asarray(values.astype(np.float64).filled(np.nan))
+    found = np.array(values.data, dtype=object)
+    found[np.ma.getmaskarray(values)] = None
+    return found
 
 
 def arrays_of_pairs(pairs: Any) -> tuple[Array, Array]:

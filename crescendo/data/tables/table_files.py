@@ -26,6 +26,7 @@ from crescendo.data.formats.csv import (
     not_utf8,
     with_line_feeds,
 )
+from crescendo.data.memory.frame_labels import joined_name
 from crescendo.data.tables.cells import Table, as_name, objects, texts
 from crescendo.errors import DataError
 
@@ -151,7 +152,8 @@ def is_frame(values: Any) -> bool:
 
 def frame_table(frame: Any, name: str, wanted: Sequence[str] | None = None) -> Table:
     """The columns ``wanted`` of a data frame, or all of them. Its index is none."""
-    named = _distinct([as_name(str(column)) for column in frame.columns], name)
+    said = [as_name(str(joined_name(column))) for column in frame.columns]
+    named = _distinct([one or f"column {at}" for at, one in enumerate(said, 1)], name)
     kept = [at for at, one in enumerate(named) if wanted is None or one in set(wanted)]
     columns = {named[at]: _cells(frame.iloc[:, at]) for at in kept}
     dates = frozenset(named[at] for at in kept if frame.dtypes.iloc[at].kind in "mM")

@@ -1,0 +1,59 @@
+"""Labels of a data frame: the column that they are, whatever its name is, or a series in the order of the records."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from crescendo.errors import DataError
+
+
+def joined_name(name: Any) -> Any:
+    """Return the name of a column of several levels as one text, and any other as it is.
+
+    >>> joined_name(("person", "age", "")), joined_name(3)
+    ('person age', 3)
+    """
+    return " ".join(text for part in name if (text := str(part).strip())) if isinstance(name, tuple) else name
+
+
+def with_joined_names(frame: Any) -> Any:
+    """A data frame whose columns have names of one level."""
+    if getattr(frame.columns, "nlevels", 1) == 1:
+        return frame
+    return frame.set_axis([joined_name(name) for name in frame.columns], axis=1)
+
+
+def labelled_by_name(frame: Any, labels: Any) -> tuple[Any, Any]:
+    """A data frame, and labels whose column is named by a text; labels that come apart stand in the order of the records."""
+    if isinstance(labels, tuple) and all(isinstance(part, str) for part in labels) and len(labels) != len(frame):
+        return frame, joined_name(labels)
+    if isinstance(labels, int | np.integer) and not isinstance(labels, bool):
+        return with_text_name(frame, str(labels)), str(labels)
+    _check_order(frame, labels)
+    return frame, labels
+
+
+def with_text_name(frame: Any, name: str) -> Any:
+    """A data frame in which a column that a number names is called by that number as a text.
+
+    >>> import pandas
+    >>> with_text_name(pandas.DataFrame({3: [0.5], 4: ["a"]}), "4").columns.tolist()
+    [3, '4']
+    """
+    if name in frame.columns:
+        return frame
+    return frame.rename(columns={one: name for one in frame.columns if not isinstance(one, str) and str(one) == name})
+
+
+def _check_order(frame: Any, labels: Any) -> None:
+    """DataError for a series with the same index as the frame, in another order: whose label is whose would be a guess."""
+    theirs = getattr(labels, "index", None)
+    if callable(theirs) or theirs is None or len(theirs) != len(frame) or frame.index.equals(theirs):
+        return
+    if frame.index.is_unique and theirs.is_unique and frame.index.sort_values().equals(theirs.sort_values()):
+        raise DataError(
+            "the index of y has the rows of x in another order, so that labels would go to other records; write "
+            "y.loc[x.index], or y.to_numpy() if y is in order as it stands"
+        )
