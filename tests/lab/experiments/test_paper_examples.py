@@ -1,6 +1,6 @@
 """Every value of the paper's privacy examples, reproduced to the digits given, and its errors shown as errors.
 
-`docs/privacy_examples.md` shows the same table; the last test keeps the two alike.
+`docs/privacy_examples.md` shows the same table, and a test compares the two.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from crescendo.privacy.paper import theorems as of
 from lab.experiments import as_printed, privacy_examples
 from lab.experiments.printed_examples import DELTA, ERRORS, EXAMPLE_3, FORMULAS, TIGHT, PrintedValue, tight
 
-DOCS = Path(__file__).parents[2] / "docs" / "privacy_examples.md"
+DOCS = Path(__file__).parents[3] / "docs" / "privacy_examples.md"
 
 
 def check(row: PrintedValue) -> None:
