@@ -161,7 +161,7 @@ COMMANDS: list[tuple[str, str, int, str]] = [
     ("verified a wrong folder", "verify empty_folder", 1, "is neither the state of a server or client nor a ledger"),
     # runs and studies
     ("exported no run", "export runs/x --to npz", 1, "there is no folder runs/x; name one that `crescendo run` made"),
-    ("exported to another format", "export empty_folder --to onnx", 1, "torch, safetensors, sklearn, npz, not to 'onnx'"),
+    ("exported to another format", "export empty_folder --to pickle", 1, "sklearn, onnx, npz, not to 'pickle'"),
     ("checked no run", "check runs/x", 1, "there is no folder runs/x; name one that `crescendo run` made"),
     ("swept nothing", "sweep run.toml", 1, "write for example --over clients.count=2,5,10 or --over run.seed=0..4"),
     ("swept a mistyped key", "sweep run.toml --over clients.cuont=1,2", 1, "did you mean clients.count?"),
