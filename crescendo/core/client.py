@@ -171,13 +171,11 @@ class Client:
             "k": self.k,
             "epoch": self.epoch,
             "base": self._base.copy(),
-            "yours": [self._yours.below, list(self._yours.beyond)],
+            "yours": _written(self._yours),
             "sent_rounds": sorted(self._sent),
             "sent": [self._sent[i].copy() for i in sorted(self._sent)],
             "frame": None if self._frame is None else self._frame.copy(),
-            "put_aside": None
-            if aside is None
-            else [aside.model.copy(), aside.k, aside.yours.below, list(aside.yours.beyond), aside.epoch],
+            "put_aside": None if aside is None else [aside.model.copy(), aside.k, *_written(aside.yours), aside.epoch],
         }
 
     @classmethod
@@ -252,6 +250,11 @@ class Client:
                 f"state is older than what it sent; restore the newer state; if it is lost, this has to be a new client of a new "
                 f"federation"
             )
+
+
+def _written(rounds: Settled) -> list[Any]:
+    """A set of rounds as plain data."""
+    return [rounds.below, [list(one) for one in rounds.beyond]]
 
 
 def _settled(below: int, beyond: Sequence[int | Sequence[int]]) -> Settled:

@@ -70,7 +70,7 @@ def test_the_run_file_of_a_call_can_be_seen_saved_and_run_again(tmp_path: Path) 
     (tmp_path / "run.toml").write_text(str(result.config), encoding="utf-8")
     (tmp_path / "whole.toml").write_text(result.config.to_toml(), encoding="utf-8")
     asked = tomllib.loads(str(result.config))
-    assert asked["run"] == {"seed": 7} and asked["clients"] == {"count": 3, "combine": "mean"}
+    assert asked["run"] == {"seed": 7} and asked["clients"] == {"count": 3}
     assert asked["schedule"]["wait"] == {"rounds": 0} and asked["timing"] == {"preset": "staggered"}
     for name in ("run.toml", "whole.toml"):
         again = crescendo.simulate(tmp_path / name, data=(X, Y))

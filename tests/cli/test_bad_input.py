@@ -200,7 +200,11 @@ WRONG_TOGETHER = [
     (["schedule.blocks=9"], "schedule.blocks must be at most the model's 4 numbers, not 9"),
     (["clients.count="], "clients.count is missing; only a split by column can do without it"),
     (["clients.count=1000"], "clients.count = 1000 is more than the 200 training records; ask for at most 200"),
-    (["clients.split=column:hair"], "synthetic has no column 'hair' to split by; its columns: none"),
+    (
+        ["clients.split=column:hair"],
+        "synthetic has no column 'hair' to split by, or any other; to say which client has which record, give clients=ids to "
+        "crescendo.dataset, or data as a list of each client's (x, y)",
+    ),
     (["data.source=iris"],
      'iris has 3 classes and logistic regression tells two apart; write objective.kind = "softmax" for all of them, or '
      "choose two with data.classes"),

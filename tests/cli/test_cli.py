@@ -275,7 +275,7 @@ def test_the_installed_command_answers_with_its_version() -> None:
     found = subprocess.run(
         [Path(sys.executable).with_name("crescendo"), "--version"], capture_output=True, text=True, check=True
     )
-    assert re.fullmatch(r"crescendo \d+\.\d+\.\d+ \(Python 3.+\)\n", found.stdout)
+    assert re.fullmatch(r"crescendo \d+\.\d+\.\d+ \(build [0-9a-f]{12}; Python 3.+\)\n", found.stdout)
 
 
 @pytest.mark.slow

@@ -116,12 +116,6 @@ def test_plan_as_json_has_everything_and_costs_no_more_than_asked() -> None:
     assert sum(size * rounds for size, rounds in found["staircase"]) == 60
 
 
-def test_the_planner_is_a_public_name() -> None:
-    from crescendo.privacy.planning.planner import plan
-
-    assert crescendo.plan is plan
-
-
 @pytest.mark.slow
 def test_a_written_plan_runs_once_it_is_said_whose_data_it_is() -> None:
     found = json_of("plan", *SMALL_PLAN, "--write", "planned.toml")

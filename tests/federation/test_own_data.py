@@ -90,7 +90,7 @@ def test_a_damaged_file_is_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "mine.csv.gz").write_bytes(b"no gzip at all")
     with pytest.raises(DataError, match="damaged"):
         RecordSource(str(tmp_path / "mine.csv.gz")).check()
-    (tmp_path / "mine.csv").write_bytes(b"\xff\xfe\x00")
+    (tmp_path / "mine.csv").write_bytes(b"\xff,b\n")
     with pytest.raises(DataError, match="not UTF-8"):
         RecordSource(str(tmp_path / "mine.csv")).check()
 

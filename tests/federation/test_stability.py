@@ -98,10 +98,11 @@ def test_a_private_run_stands_where_its_public_terms_put_it() -> None:
     private = {"mechanism": "minibatch", **PRIVATE, "records": 4000}
     steps, sizes = {"kind": "constant", "eta": 0.01}, {"kind": "constant", "size": 100}
     schedule = {"steps": steps, "sizes": sizes, "wait": {"rounds": 0}}
-    agreed = build_terms(terms_text(read(case(schedule=schedule, objective={"l2": 0.1}, privacy=private))))
+    raw = case(clients={"combine": "sum"}, schedule=schedule, objective={"l2": 0.1}, privacy=private)
+    agreed = build_terms(terms_text(read(raw)))
     assert agreed.stability.limits[0].curvature == pytest.approx(2 / (0.01 * 100))
     assert agreed.smooth == pytest.approx(0.25 * 9 + 0.1) and "L = 2.35" in next(agreed.stability.notes())
-    plain = build_terms(terms_text(read(case(schedule=schedule))))
+    plain = build_terms(terms_text(read(case(clients={"combine": "sum"}, schedule=schedule))))
     assert plain.smooth is None and plain.stability.limits[0].curvature > 2 / (0.01 * 100)
 
 
@@ -110,5 +111,5 @@ def test_schedule_and_report_say_where_a_run_stands() -> None:
     agreed, privacy = certified(read(SMALL))
     said = schedule_as_json(agreed, privacy)
     assert [one["late"] for one in said["stability"]] == [0, 1] and math.isfinite(said["stability"][0]["curvature"])
-    assert sum("Stability of the sum of 2 clients" in note for note in said["notes"]) == 2
+    assert sum("Stability of the mean of 2 clients" in note for note in said["notes"]) == 2
     assert [note for note in Story.of(simulate(SMALL)).notes if "Stability" in note] == said["notes"][-2:]

@@ -399,7 +399,7 @@ def counting(params: Any, x: Any, y: Any) -> Any:
         ({"batch": 2.5}, "batch must be a whole number"),
         ({"l2": -1.0}, "l2 must be a number of at least 0"),
         ({"shape": (4,)}, r"shape \(4,\) does not have 5 numbers"),
-        ({"optimiser": "lion"}, 'optimiser must be "sgd" or "adam"'),
+        ({"optimiser": "lion"}, 'optimizer must be "sgd" or "adam"'),
     ],
 )
 def test_what_makes_no_sense_is_refused_in_a_sentence(changed: dict[str, Any], sentence: str) -> None:

@@ -654,7 +654,7 @@ def test_a_variance_that_late_updates_brought_below_0_is_taken_for_0() -> None:
 @pytest.mark.parametrize(
     ("more", "sentence"),
     [
-        ({}, r'layer 2 \(BatchNorm1d\) keeps .* 2 times too far; use clients.combine = "mean"'),
+        ({"combine": "sum"}, r'layer 2 \(BatchNorm1d\) keeps .* 2 times too far; use clients.combine = "mean"'),
         ({"blocks": 2}, "move in every round; leave schedule.blocks out"),
         (
             {"mechanism": "minibatch"},
@@ -668,10 +668,11 @@ def test_a_variance_that_late_updates_brought_below_0_is_taken_for_0() -> None:
 )
 def test_running_statistics_that_cannot_be_averaged_or_hidden_are_refused(more: dict[str, Any], sentence: str) -> None:
     asked = with_rounds(2)
+    if "combine" in more:
+        asked["clients"]["combine"] = more["combine"]
     if "blocks" in more:
-        asked["clients"]["combine"], asked["schedule"]["blocks"] = "mean", 2
+        asked["schedule"]["blocks"] = 2
     if "mechanism" in more:
-        asked["clients"]["combine"] = "mean"
         asked["privacy"] = more | {"sigma": 1.0, "delta": 1e-5, "clip": 0.5, "records": [24, 24]}
     with pytest.raises(CrescendoError, match=sentence):
         crescendo.simulate(asked, objective=crescendo.torch.model(normalised(), batch=8), data=images())
@@ -679,10 +680,7 @@ def test_running_statistics_that_cannot_be_averaged_or_hidden_are_refused(more: 
 
 def test_a_batch_of_one_that_a_layer_cannot_take_names_batch_and_sizes() -> None:
     asked = with_rounds(2)
-    asked["clients"]["combine"], asked["schedule"]["sizes"]["size"] = (
-        "mean",
-        18,
-    )  # nine a client: a batch of 8, and one more
+    asked["schedule"]["sizes"]["size"] = 18  # nine a client: a batch of 8, and one more
     with pytest.raises(ConfigError, match=r"BatchNorm1d\) needs two records or more.* set batch .* whole batches"):
         crescendo.simulate(asked, objective=crescendo.torch.model(normalised(), batch=8), data=images())
 

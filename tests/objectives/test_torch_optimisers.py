@@ -123,7 +123,7 @@ def test_dropout_is_refused_by_minibatch_and_not_by_batch_clip() -> None:
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ({"optimiser": "lion"}, 'optimiser must be "sgd" or "adam"'),
+        ({"optimiser": "lion"}, 'optimizer must be "sgd" or "adam"'),
         ({"momentum": 1.0}, "momentum must be a number"),
         ({"momentum": "much"}, "momentum must be a number"),
         ({"optimiser": "adam", "momentum": 0.9}, "a momentum of its own"),

@@ -131,6 +131,7 @@ def test_a_release_from_beyond_the_bound_is_refused() -> None:
 def _agreed() -> Agreement:
     raw = case(
         run={"wire": "float32"},
+        clients={"combine": "sum"},
         objective={"l2": 1e-4},
         schedule={
             "rounds": 50,

@@ -63,7 +63,7 @@ def test_a_seeded_private_run_ends_in_the_bytes_of_before(kind: str, mechanism: 
     asked = {
         "run": {"seed": 5},
         "objective": objective,
-        "clients": {"count": 2},
+        "clients": {"count": 2, "combine": "sum"},
         "schedule": {
             "rounds": 4,
             "sizes": {"kind": "constant", "size": 60},

@@ -43,14 +43,14 @@ def check_neighbours(less: Sound, more: Sound, at: int) -> None:
 
 
 PLAIN = b"""0 1 1.5 -2 2 1e308 5e-324 nan NaN inf -inf 1e999 1e-999 0x10 1_0 abc maybe " "" "1" "1 1" "a""b" ' ; # --1 +1 LONG"""
-ODD = [b"", b" ", b"\t", b"\r", b"\x0b", b"\x00", b"\x1a", b"\xff", b"\xc3", b"\xef\xbb\xbf"]
+ODD = [b"", b" ", b"\t", b"\x0b", b"\x00", b"\x1a", b"\xff", b"\xc3", b"\xef\xbb\xbf"]
 FOREIGN = [
     text.encode() for text in ("é", "\u2028", "\u0661")
 ]  # a letter, a line break of some editors, an Arabic digit
 WORDS = st.sampled_from([*PLAIN.split(), *ODD, *FOREIGN]).map(lambda word: b"9" * 140_000 if word == b"LONG" else word)
 SOUND = st.sampled_from([b"0", b"1", b"-1.25", b"3e2", b"0.1", b"1e-5", b"7"])
 LABELS = st.sampled_from([b"0", b"1", b"1.0", b" 1 "])
-ANY_LINE = st.binary(max_size=30).map(lambda line: line.replace(b"\n", b""))
+ANY_LINE = st.binary(max_size=30).map(lambda line: line.replace(b"\n", b"").replace(b"\r", b""))  # each ends a line
 CSV_LINES = st.one_of(
     st.builds(lambda cells, label: b",".join([*cells, label]), st.lists(SOUND, min_size=3, max_size=3), LABELS),
     st.builds(lambda cells: b",".join(cells), st.lists(st.one_of(WORDS, SOUND), min_size=1, max_size=6)),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import signal
 import stat
@@ -106,7 +107,13 @@ def test_there_is_no_backup_of_a_damaged_state(tmp_path: Path) -> None:
 
 
 class BackupKiller(Killer):
-    STEPS = ("write", "fsync", "open", "close", "replace", "rename", "unlink", "mkdir", "rmdir", "sendfile", "chmod")
+    """A backup changes the disk by `system` and by pathlib and shutil, which call `os`."""
+
+    OS_STEPS = ("write", "fsync", "open", "close", "rename", "replace", "unlink", "mkdir", "rmdir", "sendfile", "chmod")
+
+    def __init__(self, at: int, half: bool) -> None:
+        super().__init__(at, half)
+        self._wrap(os, self.OS_STEPS)
 
 
 def _backup_killed_at(at: int, state: Path, to: Path) -> None:

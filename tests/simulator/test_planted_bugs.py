@@ -56,7 +56,7 @@ BUGS: list[Any] = [
 @pytest.mark.parametrize(("bug", "check", "examples", "seen_as"), BUGS, ids=name_of_bug)
 def test_a_planted_bug_is_seen(bug: Any, check: Any, examples: Any, seen_as: str) -> None:
     with pytest.raises(AssertionError, match=seen_as):
-        for_all(examples, partial(check, bug), 200)
+        for_all(examples, partial(check, bug), 400)
 
 
 @pytest.mark.parametrize("check", [f.reaches_the_end, f.is_consistent], ids=name_of_bug)

@@ -13,9 +13,10 @@ import os
 import random
 import shutil
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from multiprocessing.connection import Connection
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -87,8 +88,11 @@ class Killer:
 
     def __init__(self, at: int, half: bool) -> None:
         self._left, self._half = at, half
-        for name in self.STEPS:
-            setattr(system, name, self._wrapped(name, getattr(system, name)))
+        self._wrap(system, self.STEPS)
+
+    def _wrap(self, module: ModuleType, steps: Iterable[str]) -> None:
+        for name in steps:
+            setattr(module, name, self._wrapped(name, getattr(module, name)))
 
     def _wrapped(self, name: str, real: Callable[..., Any]) -> Callable[..., Any]:
         def call(*args: Any, **more: Any) -> Any:
