@@ -57,16 +57,17 @@ def test_a_planted_bug_is_caught(bug: Bug) -> None:
     assert not bug.by or bug.by in caught, report.findings
 
 
-def test_every_check_catches_a_planted_bug() -> None:
-    """A check that never fails is no check: each is named by a bug, or by a row of the documented table.
+PROVED_ALONE = {"charged as sent", "records admitted", "terms to be refused"}
+"""Checks of what surrounds a release: `test_certified_numbers` and `test_exactness` plant faults in what each looks at."""
 
-    Those without a bug of their own are named here, so that the list cannot grow unseen.
-    """
+
+def test_every_check_catches_a_planted_bug() -> None:
+    """A check that never fails is no check: a bug names each, or a row of the documented table, or `PROVED_ALONE`."""
     table = Path("docs/audit.md").read_text()
     names = [*DETERMINISTIC, *(check.name for check in CHECKS)]
     planted = {bug.by for bug in BUGS} | {edge.by for edge in EDGES}
-    unproved = [name for name in names if name not in planted and f" {name}" not in table]
-    assert not unproved
+    unproved = sorted(name for name in names if name not in planted and f" {name}" not in table)
+    assert unproved == sorted(PROVED_ALONE)
 
 
 def test_the_documented_table_has_every_bug_and_none_that_escaped() -> None:
