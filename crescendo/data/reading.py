@@ -18,6 +18,7 @@ from crescendo.data.registry import SOURCES, SYNTHETIC, catalogue, is_public, st
 from crescendo.data.sets.synthetic import Synthetic
 from crescendo.data.sound import Sound
 from crescendo.data.tables.doctor.classes_seen import about_labels
+from crescendo.data.tables.doctor.far_labels import about_far_labels
 from crescendo.data.tables.drafting import TableKeys
 from crescendo.data.tables.feature_schema import Schema
 from crescendo.data.tables.table_cautions import about_header, about_spelling
@@ -167,8 +168,9 @@ def _with_numbers(name: str, raw: Raw, test: float, seed: int) -> Dataset:
             )
         return as_records(part.x, labels)
 
-    part = None if raw.test is None else records(raw.test)
-    return _parted(name, raw, records(raw), part, NUMBERS, test, seed, raw.unreadable)
+    part, train = None if raw.test is None else records(raw.test), records(raw)
+    made = _parted(name, raw, train, part, NUMBERS, test, seed, raw.unreadable)
+    return replace(made, notes=(*made.notes, *about_far_labels(train.y)))
 
 
 def judged(name: str, raw: Raw, test: float, seed: int, classes: tuple[Label, ...]) -> Dataset:

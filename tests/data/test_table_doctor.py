@@ -15,6 +15,7 @@ import crescendo
 from crescendo.data import load
 from crescendo.data.records import Dataset
 from crescendo.data.tables.cells import Table
+from crescendo.data.tables.doctor.checked_table import CheckedTable
 from crescendo.data.tables.drafting import TableKeys
 from crescendo.data.tables.feature_schema import NumberColumn, Schema
 from crescendo.data.tables.written_numbers import Written
@@ -374,3 +375,83 @@ def test_a_stored_run_reads_a_new_table_as_it_read_its_own(tmp_path: Path) -> No
 def test_long_texts_cost_no_more_than_their_letters() -> None:
     """A pattern that tries every split of a long text would take hours for this one."""
     assert Written("money").number("a " * 200_000 + "b") != 0
+
+
+def test_cells_that_merging_left_empty_are_said(tmp_path: Path) -> None:
+    """A spreadsheet shows "Oslo" once for all the rows beside it."""
+
+    def merged(draw: random.Random, at: int) -> str:
+        return f"{draw.random()},{'' if at % 5 else ('Oslo', 'Rome', 'Voss')[at // 5 % 3]},{yes_or_no(draw)}"
+
+    def rare(draw: random.Random, at: int) -> str:
+        return f"{draw.random()},{draw.choice(['Oslo', 'Rome', '', '', ''])},{yes_or_no(draw)}"
+
+    says = "the column 'city' is empty in 160 of its 200 cells; if an empty cell means the one above it"
+    assert says in said(looked_at(table(tmp_path / "a.csv", "a,city,y", merged)))
+    assert "cell means the one above" not in said(looked_at(table(tmp_path / "b.csv", "a,city,y", rare)))
+
+
+def test_one_column_in_two_units_is_said(tmp_path: Path) -> None:
+    def row(draw: random.Random, at: int) -> str:
+        height = draw.gauss(172, 12)
+        return f"{height if at % 3 else height / 100:.2f},{draw.random()},{yes_or_no(draw)}"
+
+    def wide(draw: random.Random, at: int) -> str:
+        return f"{draw.lognormvariate(0, 3)},{draw.random()},{yes_or_no(draw)}"
+
+    says = "100 times as large, from 1"
+    assert says in said(looked_at(table(tmp_path / "a.csv", "height,b,y", row)))
+    assert "two units" not in said(looked_at(table(tmp_path / "b.csv", "height,b,y", wide)))
+
+
+def test_spellings_of_one_category_and_letters_that_cannot_be_printed_are_said(tmp_path: Path) -> None:
+    def row(draw: random.Random, at: int) -> str:
+        return f"{draw.random()},{draw.choice(['Yes', 'yes', 'no'])},{draw.choice(['Rome', chr(0) + 'Oslo'])},{yes_or_no(draw)}"
+
+    notes = said(looked_at(table(tmp_path / "a.csv", "a,smokes,city,y", row)))
+    assert "'smokes' writes one category in several ways, 'Yes' and 'yes'" in notes
+    assert "the column 'city' holds letters that cannot be printed in" in notes
+
+
+def test_labels_that_lie_far_from_all_others_are_said(tmp_path: Path) -> None:
+    def row(draw: random.Random, at: int) -> str:
+        a = draw.gauss(0, 1)
+        return f"{a},{draw.random()},{2 * a + draw.gauss(0, 0.1) if at else 1e5}"
+
+    def prices(draw: random.Random, at: int) -> str:
+        a = draw.gauss(0, 1)
+        return f"{a},{draw.random()},{2.718 ** (5 * a + 8)}"
+
+    numbers: dict[str, Any] = {"classes": ()}
+    notes = said(looked_at(table(tmp_path / "a.csv", "a,b,y", row), test=0, **numbers))
+    assert (
+        "labels, such as 100000, lie so far from the others that they make 100%" in notes and "logarithm" not in notes
+    )
+    assert "predict the logarithm" in said(looked_at(table(tmp_path / "b.csv", "a,b,y", prices), test=0, **numbers))
+
+
+def test_a_range_that_hardly_tells_the_numbers_apart_is_said(tmp_path: Path) -> None:
+    """Ages of 0.2 to 0.9 under a range in years: no number lies outside, and the model sees one age."""
+
+    def row(draw: random.Random, at: int) -> str:
+        return f"{draw.gauss(0.5, 0.15)},{yes_or_no(draw)}"
+
+    path = table(tmp_path / "a.csv", "age,y", row)
+    schema = Schema((NumberColumn("age", 0.0, 110.0, 50.0),), "y")
+    data = load(path, private=True, classes=("no", "yes"), schema=schema)
+    assert "a small part of 0 to 110; check their unit" in said(data)
+    fits = Schema((NumberColumn("age", 0.0, 1.0, 0.5),), "y")
+    assert "check their unit" not in said(load(path, private=True, classes=("no", "yes"), schema=fits))
+
+
+def test_the_check_up_names_texts_among_numbers(tmp_path: Path) -> None:
+    def row(draw: random.Random, at: int) -> str:
+        return f"{'forty' if at == 7 else draw.random()},{'inf' if at < 2 else draw.random()},{yes_or_no(draw)}"
+
+    path = Path(table(tmp_path / "a.csv", "age,b,y", row))
+    says = {line.name: line.says for line in CheckedTable.of(path).lines}
+    assert (
+        says["age"]
+        == "the column 'age' holds no finite number in 1 of its 200 cells, such as 'forty', which counts as missing"
+    )
+    assert "2 of its 200 cells, such as 'inf', which count as missing" in says["b"]

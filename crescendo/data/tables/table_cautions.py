@@ -18,6 +18,7 @@ from crescendo.data.tables.feature_schema import NumberColumn, Schema
 
 UNSCALED = "is not scaled"
 _MANY = 0.1  # the part of a column's cells that is worth a word
+_ENOUGH, _NARROW = 20, 0.02  # numbers, and the part of a range in which they lie
 _LARGE = 30.0  # of a feature: beyond it, steps that suit the others diverge
 
 
@@ -103,6 +104,7 @@ def about_schema(schema: Schema, table: Table) -> Iterator[str]:
         if isinstance(column, NumberColumn):
             values = column.numbers(table)[there & ~np.isin(numbers(cells), column.codes)]
             strange, out = np.isnan(values), (values < column.low) | (values > column.high)
+            yield from _about_narrow(column, values[np.isfinite(values)])
             if strange.mean() > _MANY:
                 yield f"{strange.mean():.0%} of the cells of '{column.name}' are no numbers, and count as missing"
             if out.mean() > _MANY:
@@ -115,6 +117,18 @@ def about_schema(schema: Schema, table: Table) -> Iterator[str]:
             strange = np.array([cell not in known for cell in np.array(texts(cells), dtype=object)[there].tolist()])
             if strange.mean() > _MANY:
                 yield f"{strange.mean():.0%} of the cells of '{column.name}' say a category that the schema does not list"
+
+
+def _about_narrow(column: NumberColumn, values: Floats) -> Iterator[str]:
+    """Of numbers that a range hardly tells apart, as where they are in metres and the range is in centimetres."""
+    if len(values) < _ENOUGH:
+        return
+    low, high = (float(q) for q in np.quantile(values, (0.05, 0.95)))
+    if 0 < high - low < _NARROW * (column.high - column.low) and column.low <= low and high <= column.high:
+        yield (
+            f"nine in ten of the numbers in '{column.name}' lie between {low:.4g} and {high:.4g}, a small part of "
+            f"{column.low:g} to {column.high:g}; check their unit, or narrow the range in the schema"
+        )
 
 
 def about_lengths(squares: Floats, norm_bound: float | None, schema: Schema | None, intercept: bool) -> Iterator[str]:

@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from crescendo.core.arrays import Array
-from crescendo.data.tables.cells import Table, objects
+from crescendo.data.tables.cells import Table, missing, numbers, objects
 from crescendo.data.tables.doctor.leaks import leaks
+from crescendo.data.tables.doctor.odd_cells import empty_below, no_numbers, odd_categories
 from crescendo.data.tables.doctor.odd_rows import copies
 from crescendo.data.tables.doctor.sentinels import sentinels
 from crescendo.data.tables.doctor.table_finding import TableFinding
+from crescendo.data.tables.doctor.two_units import two_units
 from crescendo.data.tables.drafting import is_index
 from crescendo.data.tables.feature_schema import CategoryColumn, NumberColumn, Schema
 from crescendo.data.tables.written_numbers import PLAIN
@@ -35,9 +39,13 @@ class Examined:
         return (*found, *copies([*(self.table.columns[name] for name in features), label]))
 
     def _of(self, column: NumberColumn | CategoryColumn) -> Iterator[TableFinding]:
-        name = column.name
+        name, cells = column.name, self.table.columns[column.name]
+        yield from empty_below(name, cells, missing(cells))
         if isinstance(column, NumberColumn):
-            yield from sentinels(name, column.numbers(self.table))
+            values = column.numbers(self.table)
+            yield from sentinels(name, values)
+            yield from two_units(name, values)
+            yield from no_numbers(name, cells, np.where(np.isin(numbers(cells), column.codes), 0.0, values))
             if column.written != PLAIN:
                 words = ", ".join(f'{key} = "{value}"' for key, value in column.written.plain().items())
                 yield TableFinding(
@@ -46,7 +54,9 @@ class Examined:
                     words,
                     mended=True,
                 )
-        elif name in self.as_codes:
+            return
+        yield from odd_categories(name, cells)
+        if name in self.as_codes:
             says = f"the column '{name:.60}' holds codes, which are categories and no amounts"
             yield TableFinding(name, says, 'as = "category"', mended=True)
         elif name in self.unread:
@@ -60,7 +70,7 @@ def about_arrays(names: Iterable[str], columns: Iterable[Array], label: Array) -
     """Findings about columns of numbers that are features as they stand."""
     by_name = dict(zip(names, columns, strict=True))
     table, label = Table("", by_name, len(label)), _labels(label)
-    found = [one for name, values in by_name.items() for one in sentinels(name, values)]
+    found = [one for name, values in by_name.items() for one in (*sentinels(name, values), *two_units(name, values))]
     for name, values in by_name.items():
         if is_index(name, values):
             says = f"the column '{name}' counts the records and is used as a feature"

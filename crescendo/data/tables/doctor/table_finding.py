@@ -35,7 +35,7 @@ class TableFinding:
     def in_schema(self) -> str:
         """For a schema: with its word."""
         if not self.word:
-            return self.says
+            return self.sentence
         return f"{self.says}: {self.word}" if self.mended else f"{self.says}; write {self.word}"
 
     def to_json(self) -> dict[str, Any]:
