@@ -16,6 +16,7 @@ from crescendo.network.protocol.encoded_broadcasts import EncodedBroadcast
 from crescendo.network.protocol.resumption import SMALL_PART, Held, Resumed, Unfinished, resumed
 from crescendo.network.protocol.tree_messages import (
     TO_PARENT,
+    Above,
     Alive,
     FromNode,
     NodeHello,
@@ -25,7 +26,7 @@ from crescendo.network.protocol.tree_messages import (
 )
 from crescendo.network.protocol.vector_parts import Assembly
 from crescendo.network.protocol.versions import OURS, program_of
-from crescendo.network.protocol.wire_messages import Refusal
+from crescendo.network.protocol.wire_messages import Refusal, Welcome
 from crescendo.network.transport.background import background
 from crescendo.network.transport.channels import Endpoint, OutgoingStream, StreamBroken, added
 from crescendo.network.transport.error_translation import is_unrecoverable
@@ -149,9 +150,12 @@ class Upstream:
         agreement, core = self._node.known
         size, wire = agreement.size, agreement.wire
         assembly, word = Assembly(size, (wire,), kept=self._unfinished), Word({}, 0)
+        due = set[int]()  # clients that were let in on this stream and have heard no model since
         try:
             while True:
                 message = await self._read(stream)
+                if isinstance(message, Above) and isinstance(message.message, Welcome):
+                    due.add(message.message.client)
                 if not isinstance(message, WordPart):
                     self._node.on_message(message)
                     continue
@@ -162,11 +166,12 @@ class Upstream:
                 if data is not None:
                     model = decode(data, wire, size)
                     broadcast = EncodedBroadcast(word.k, word.epoch, data, wire)
+                    due -= word.yours.keys()
                     self._node.on_broadcast(replace(word, model=model), broadcast)
         finally:
             self._unfinished = assembly.hand_over()
             if size * item_bytes(wire) > SMALL_PART:
-                self._line_broke = self._unfinished is not None or bool(core.unanswered())
+                self._line_broke = bool(due or core.unanswered()) or self._unfinished is not None
 
     def _parts(self, message: FromNode | Sum) -> Iterable[Any]:
         if not isinstance(message, Sum):

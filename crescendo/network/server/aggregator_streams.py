@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, Protocol
 
 import grpc
 import grpc.aio
+import numpy as np
 
 from crescendo.core.messages import Pair, Settled
 from crescendo.errors import PeerError
@@ -54,6 +55,7 @@ from crescendo.network.transport.stream_writer import CLOSE_TIMEOUT, MAX_QUEUED,
 from crescendo.storage.journal.journal_entries import Summed
 
 SPARE_AGGREGATORS = 64  # streams of aggregators beyond one for each client
+TOGETHER = 0.5  # seconds for which the first model on a bad line waits for the clients that it is for
 
 
 class AggregatorSession(StreamWriter):
@@ -70,6 +72,7 @@ class AggregatorSession(StreamWriter):
             None  # the broadcast that was written last, if the next stream may have to go on with it
         )
         self._held = hello.held  # by the aggregator; none: of its line nothing bad is known
+        self._has_gathered = False
         self._begun: GoingOn | None = None
         self._writing: SentLast | None = None  # the broadcast whose parts are on their way, or wait to go on
         self._late: dict[int, tuple[EncodedBroadcast, Settled]] = {}  # of clients that came while it is written
@@ -108,8 +111,11 @@ class AggregatorSession(StreamWriter):
             yours = {c: ack for c, ack in self._acks.items() if ack.epoch == epoch}
             self._acks.clear()
             await context.write(TO_NODE.encode(Acks(yours)))
-        elif self._begun is not None and (self._late or not self._begun.last.yours.keys().isdisjoint(self._broadcasts)):
-            (last, how), self._begun = self._begun, None
+        elif self._held is not None and not self._has_gathered and (self._broadcasts or self._late):
+            self._has_gathered = True
+            await self._gather()
+        elif self._begun is not None and (last := await self._going_on_with(self._begun.last)) is not None:
+            how, self._begun = self._begun.how, None
             await self._write_model(context, last, how)
         elif self._broadcasts:
             self._begun = None
@@ -117,6 +123,25 @@ class AggregatorSession(StreamWriter):
         else:
             return False
         return True
+
+    async def _gather(self) -> None:
+        """On a bad line, wait a moment for the other clients behind it: they come one by one, and the model can go out once."""
+        await asyncio.sleep(TOGETHER)
+
+    async def _going_on_with(self, last: SentLast) -> SentLast | None:
+        """The broadcast that an earlier stream brought a part of, for all that are there for it; None if no client is.
+
+        A client that came back first may not have been among its receivers. If it is to hear the same bytes, it hears these:
+        otherwise they would begin anew for it on each stream.
+        """
+        others = [(c, due) for c, due in self._broadcasts.items() if c not in last.yours]
+        same = {c: due for c, due in others if await asyncio.to_thread(_equal, due[0], last.broadcast)}
+        if not same and not self._late and last.yours.keys().isdisjoint(self._broadcasts):
+            return None
+        for c, due in same.items():
+            if self._broadcasts.get(c) is due:  # else a newer one follows
+                del self._broadcasts[c]
+        return SentLast(last.broadcast, {**last.yours, **{c: yours for c, (_, yours) in same.items()}})
 
     def _newest(self) -> SentLast:
         """The model goes out once for all clients that are to hear the same."""
@@ -142,6 +167,13 @@ class AggregatorSession(StreamWriter):
 def _same(one: EncodedBroadcast, other: EncodedBroadcast) -> bool:
     """Another model at the same k is old news to a client."""
     return (one.epoch, one.k) == (other.epoch, other.k)
+
+
+def _equal(one: EncodedBroadcast, other: EncodedBroadcast) -> bool:
+    """Are they the same bytes? Then what is said of a client's rounds with one of them holds for the other."""
+    if one is other or not _same(one, other):
+        return one is other
+    return np.array_equal(np.frombuffer(one.data, np.uint8), np.frombuffer(other.data, np.uint8))
 
 
 class _OpenLink(NamedTuple):

@@ -33,7 +33,8 @@ from crescendo.network.protocol.tree_messages import (
     WordPart,
 )
 from crescendo.network.protocol.wire_messages import Hello, Refusal, Welcome
-from crescendo.network.transport.channels import Endpoint
+from crescendo.network.server.aggregator_streams import AggregatorSession
+from crescendo.network.transport.channels import Endpoint, StreamBroken
 from crescendo.network.transport.retry import Backoff
 from crescendo.objectives import ModelFile
 from crescendo.storage.journal.journal_entries import Received, Summed
@@ -116,7 +117,12 @@ class ScriptedNode:
 
 
 def sum_parts(on: LiveServer, how: Resumed | None = None) -> list[SumPart]:
-    return list(SumPart.split(TOTAL, DATA, "float64", on.agreed.federation, on.agreed.digest, how))
+    return sum_of(on, TOTAL, how)
+
+
+def sum_of(on: LiveServer, total: Sum, how: Resumed | None = None) -> list[SumPart]:
+    data = encode(total.delta, "float64")
+    return list(SumPart.split(total, data, "float64", on.agreed.federation, on.agreed.digest, how))
 
 
 def held_of(data: bytes, length: int) -> Held:
@@ -189,6 +195,94 @@ def test_a_broadcast_goes_on_for_the_clients_that_are_back(length: int, tmp_path
             await node.brings(1)  # of whom that one said nothing
             first, whole = await node.model()
             assert (set(first.yours), whole) == ({1}, data)
+
+    run_async(play)
+
+
+def test_a_broadcast_goes_on_also_if_another_client_is_back_first(tmp_path: Path) -> None:
+    """It is to hear the same bytes. They used to begin anew for it, as it was not among their receivers, on every stream."""
+
+    async def play() -> None:
+        async with live_server(tmp_path, TWO) as on:
+            node, _ = await ScriptedNode.joined(on)
+            await node.brings(0)
+            _, data = await node.model()
+            await node.cut()
+            node, _ = await ScriptedNode.joined(on, held_of(data, 16))
+            await node.brings(1)
+            first, rest = await node.model()
+            assert (set(first.yours), rest) == ({0, 1}, data[16:])
+
+    run_async(play)
+
+
+@pytest.mark.parametrize("back", [(0, 1), (1, 0)])
+@pytest.mark.parametrize("length", [0, 16])
+def test_on_a_bad_line_the_model_goes_out_once_for_clients_that_come_one_by_one(
+    length: int, back: tuple[int, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def all_are_there(link: AggregatorSession) -> None:
+        await until(lambda: len(link.sessions) == 2)
+
+    monkeypatch.setattr(AggregatorSession, "_gather", all_are_there)
+
+    async def play() -> None:
+        async with live_server(tmp_path, TWO) as on:
+            node, _ = await ScriptedNode.joined(on)
+            await node.brings(0)
+            _, data = await node.model()
+            await node.cut()
+            node, _ = await ScriptedNode.joined(on, held_of(data, length) if length else Held())
+            for c in back:
+                await node.brings(c)
+            first, rest = await node.model()
+            assert (set(first.yours), rest) == ({0, 1}, data[length:])
+
+    run_async(play)
+
+
+def test_another_model_of_the_same_round_is_not_taken_for_it(tmp_path: Path) -> None:
+    """An update came meanwhile: what is said of the clients' rounds with the newer bytes does not hold for the older."""
+
+    async def play() -> None:
+        async with live_server(tmp_path, TWO) as on:
+            node, _ = await ScriptedNode.joined(on)
+            await node.brings(1)
+            await node.model()
+            await node.brings(0)
+            _, data = await node.model()
+            part = sum_of(on, Sum(PAIRS[1:], TOTAL.delta))
+            await node.say(*part)
+            await node.hear_until(Acks)
+            await node.cut()
+            node, _ = await ScriptedNode.joined(on, held_of(data, 16))
+            await node.brings(1, last=0)
+            first, newer = await node.model()
+            assert set(first.yours) == {1} and len(newer) == len(data) and newer != data
+
+    run_async(play)
+
+
+def test_an_aggregator_whose_line_broke_before_a_first_part_asks_for_small_ones(tmp_path: Path) -> None:
+    """A part that takes longer than the line lasts would never come."""
+
+    async def play() -> None:
+        async with live_server(tmp_path, TWO) as on:
+            upstream = Node("node", Endpoint(f"127.0.0.1:{on.port}")).upstream
+            welcome = Welcome(on.agreed.text, on.agreed.federation, 0, 0, 0, Settled(0))
+            said = iter([Above("client 0", welcome)])
+
+            async def read(stream: Any) -> Any:
+                if (message := next(said, None)) is None:
+                    raise StreamBroken("it broke")
+                return message
+
+            upstream._node.agree(NodeWelcome(on.agreed.text, on.agreed.federation))
+            upstream._set_queue(asyncio.Queue())
+            upstream._read = read  # type: ignore[method-assign]
+            with pytest.raises(StreamBroken):
+                await upstream._read_all(None)  # type: ignore[arg-type]
+            assert upstream._line_broke
 
     run_async(play)
 
