@@ -37,7 +37,7 @@ from crescendo.privacy.mechanisms.norm_limits import NormLimits
 from crescendo.privacy.mechanisms.sigmas import Sigmas
 from crescendo.schedules import ScheduleCertificate
 
-MOST_TEXT = 3 << 20
+MOST_TEXT = 2 << 20  # characters: what a message to a client holds
 LONGEST = 900  # letters of a sentence about terms, which may quote them
 NOTHING_HIDDEN = PoissonGaussian(1.0, 0.0)  # what a round without privacy costs: everything
 

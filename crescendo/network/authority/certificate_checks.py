@@ -16,6 +16,7 @@ from crescendo.network.transport.security.tokens import TokenBook
 
 LONGEST_NAME = 128  # as on the wire
 LONGEST_FILE = 255  # bytes, of a folder's name
+LONGEST_HOST = 253  # letters, in the DNS
 LONGEST_DAYS = 3650
 THIS_MACHINE = ("localhost", "127.0.0.1")
 DNS_NAME = re.compile(r"(\*\.)?[A-Za-z0-9_]([A-Za-z0-9_-]{0,62})(\.[A-Za-z0-9_][A-Za-z0-9_-]{0,62})*\.?")
@@ -105,7 +106,7 @@ def check_host(host: str) -> None:
     try:
         ipaddress.ip_address(host)
     except ValueError:
-        if not DNS_NAME.fullmatch(host) or len(host) > 253:
+        if not DNS_NAME.fullmatch(host) or len(host) > LONGEST_HOST:
             raise UsageError(
                 f"{host!r} is not a host's name or address; write for example server.example.org with --host"
             ) from None

@@ -15,12 +15,13 @@ from typing import Any, NamedTuple, Self, get_args, get_type_hints
 
 from crescendo.core.messages import Settled
 from crescendo.errors import PeerError, UsageError
+from crescendo.federation.agreement import MOST_TEXT
 from crescendo.logs.peer_text import cleaned
 
 LARGEST = 2**53  # rounds, k, epochs, lengths: exact in every language's numbers
 LONGEST_NAME = 128  # characters of a name, federation or token
 TEXT = 1000  # characters of a reason
-TERMS = 2 << 20  # characters of the terms
+TERMS = MOST_TEXT  # characters of the terms: what is agreed on can be sent
 RANGES = 1 << 12  # of rounds that may have overtaken
 BEYOND = 1 << 20  # rounds that may have overtaken, of a peer from before ranges: a run has no more
 LISTED = (
