@@ -8,6 +8,7 @@ import socket
 import threading
 from contextlib import suppress
 from types import TracebackType
+from typing import Self
 
 
 class BadNetwork:
@@ -104,7 +105,7 @@ class SlowLine:
         self._tasks: list[asyncio.Task[None]] = []
         self._server: asyncio.Server | None = None
 
-    def __enter__(self) -> SlowLine:
+    def __enter__(self) -> Self:
         self._thread.start()
         asyncio.run_coroutine_threadsafe(self._listen(), self._loop).result(60)
         return self
@@ -132,9 +133,12 @@ class SlowLine:
     async def _cut(self) -> None:
         while True:
             await asyncio.sleep(self._cut_every)
-            self.cuts += bool(self._open)
-            for end in self._open:
-                end.transport.abort()
+            self._end_all()
+
+    def _end_all(self) -> None:
+        self.cuts += bool(self._open)
+        for end in self._open:
+            end.transport.abort()
 
     async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         there = _narrow(socket.socket())
@@ -164,6 +168,29 @@ class SlowLine:
                 writer.write(data)
                 self.carried[way] += len(data)
                 await writer.drain()
+
+
+class Gate(SlowLine):
+    """A line of any speed that is cut when a test says so, and stays cut until it says that it is up again."""
+
+    def __init__(self, to: int) -> None:
+        super().__init__(to, bytes_per_second=float("inf"), cut_every=float("inf"))
+        self._is_down = False
+
+    def down(self) -> None:
+        """End what is open; what comes from now on finds no server."""
+        self._is_down = True
+        self._loop.call_soon_threadsafe(self._end_all)
+
+    def up(self) -> None:
+        """Carry what comes from now on."""
+        self._is_down = False
+
+    async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if self._is_down:
+            writer.transport.abort()
+        else:
+            await super()._carry(reader, writer)
 
 
 def _narrow(one: socket.socket) -> socket.socket:
