@@ -1,1 +1,1 @@
-"""The run file: its keys, how it is read and checked, and what terms and arguments it becomes."""
+"""The run file: its keys, reading and checking it, and its translation into terms and simulator arguments."""

@@ -1,7 +1,7 @@
-"""The marks of a drafted run file: which of its entries were read off the records, until a person states them.
+"""Draft marks: the entries of a drafted run file that were read off the records and that no person has stated yet.
 
-They stand in ``[draft]``: ``looked_at`` lists the entries, and ``digests`` tells a mark that was taken out behind a new value
-from one that alone was taken out. An entry that a person sets, by ``--set`` or a keyword, is declared.
+``[draft]`` holds them. ``looked_at`` lists the entries; ``digests`` holds a digest of each drafted value, so removing a mark
+counts only if the value was changed or declared too. An entry that a person sets, by ``--set`` or a keyword, loses its mark.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ Raw = dict[str, Any]
 SECTION = "draft"
 ASKS = {
     "clients.count": "how many clients are there?",
-    "data.classes": "which labels can there be?",
-    "objective.kind": "what is to be predicted, a class or a number?",
+    "data.classes": "which labels are possible?",
+    "objective.kind": "is a class or a number to be predicted?",
     "objective.label_range": "between which two numbers do labels lie?",
     "privacy.records": "how many records does each client declare?",
     "privacy.delta": "which delta, well below 1 / records?",
@@ -33,38 +33,40 @@ _Keys = Annotated[tuple[str, ...], AS_TUPLE]
 
 
 class DraftMarks(Section):
-    """What a draft looked at; a file that was written by hand has none."""
+    """The ``[draft]`` section: entries read off the records. A run file written by hand has no such section."""
 
     looked_at: _Keys = key(
         (),
         "a list of keys",
-        "keys of this file that were read off the records, such as `privacy.records`: no epsilon is stated while there is one. "
-        "State what is public, then take the key out",
+        "keys of this file that were read off the records, such as `privacy.records`; no epsilon is stated while one is listed. "
+        "State the public value, then remove the key",
     )
     declared: _Keys = key(
         (),
         "a list of keys",
-        "keys that keep their drafted value because a person knows it to be public, without having looked",
+        "keys that keep their drafted value because a person knows it from public sources, without having looked",
     )
     digests: dict[str, str] = key(
         {},
         "a table of texts",
-        "written by a draft: a key whose value is still the drafted one counts as looked at, whether it is listed or not",
+        "written by a draft: a key that still has its drafted value counts as looked at, listed or not",
     )
 
 
 def check_names(marks: DraftMarks, sections: Mapping[str, Iterable[str]]) -> None:
-    """ValueError for a mark on a key that no run file has: a misspelt mark would mark nothing."""
+    """Refuse a mark on a key that no run file has: a misspelt mark would mark nothing."""
     for name in (*marks.looked_at, *marks.declared, *marks.digests):
         section, _, inner = name.partition(".")
         if inner not in sections.get(section, ()):
             raise ValueError(
-                f"draft names {name!r:.60}, which is no key of a run file; write for example privacy.records"
+                f"draft names {name!r:.60}, which is not a key of a run file; write for example privacy.records"
             )
 
 
 def settled(marks: DraftMarks | None, plain: Mapping[str, Any], *more: str) -> DraftMarks | None:
-    """What is looked at now, of a complete run file as plain data: nothing of entries that a person stated, and ``more``.
+    """Return the marks that still hold for a complete run file, given as plain data, and marks on the keys ``more``.
+
+    A key whose value has its drafted digest is marked unless it is declared.
 
     >>> values = {"privacy": {"records": 7, "delta": 0.1}}
     >>> drafted = {"privacy.records": digest_of(7), "privacy.delta": digest_of(0.2)}
@@ -79,7 +81,7 @@ def settled(marks: DraftMarks | None, plain: Mapping[str, Any], *more: str) -> D
 
 
 def _sound(marks: Raw) -> bool:
-    """Whether it has the shape of marks; a config refuses what has not."""
+    """Return whether ``marks`` has the shape of a ``[draft]`` section; the config check reports any other shape."""
     if not set(marks) <= set(DraftMarks.model_fields):
         return False
     lists = (marks.get("looked_at", []), marks.get("declared", []))
@@ -88,9 +90,9 @@ def _sound(marks: Raw) -> bool:
 
 
 def declare(raw: Raw, path: str) -> None:
-    """Take the marks of what a person sets: of ``path``, of what is in it, and of a table of which it is the only number.
+    """Remove the marks of ``path``, of every key inside it, and of a table whose only number it is.
 
-    Who sets one number of several says nothing of the others.
+    A person who sets one number of a table has not stated its other numbers.
 
     >>> raw = {"schedule": {"sizes": {"kind": "power", "scale": 16}}, "draft": {"looked_at": ["schedule.sizes"]}}
     >>> declare(raw, "schedule.sizes.power"), raw["draft"]["looked_at"]
@@ -112,7 +114,7 @@ def declare(raw: Raw, path: str) -> None:
 
 
 def _others(value: Any, part: str) -> Iterator[Any]:
-    """What else than a part is in a table, truth values apart; nothing of a value that is no table, or without a part."""
+    """Yield the values of a table outside ``part``, booleans excepted. Yield nothing if ``value`` is not a table."""
     if not isinstance(value, Mapping) or not part:
         return
     first, _, rest = part.partition(".")
@@ -126,7 +128,7 @@ def _others(value: Any, part: str) -> Iterator[Any]:
 
 
 def marked_with(raw: Mapping[str, Any], name: str, sources: Iterable[str]) -> Raw:
-    """A raw run file with a mark on ``name``, which was computed from ``sources``, if one of these counts as looked at."""
+    """Return the raw run file, with ``name`` marked if one of the ``sources`` it was computed from is looked at."""
     marks = raw.get(SECTION)
     if not isinstance(marks, dict) or not _sound(marks):
         return dict(raw)
@@ -137,16 +139,16 @@ def marked_with(raw: Mapping[str, Any], name: str, sources: Iterable[str]) -> Ra
 
 
 def refuse_override(names: list[str]) -> None:
-    """ConfigError for an option that would take marks off: a mark goes where a value is stated, and that is in the file."""
+    """Refuse an option that sets ``[draft]``: a mark is removed by stating the value, not by an override."""
     if names[0] == SECTION:
         raise ConfigError(
-            "--set does not take the marks of a draft; set the marked key itself, for example --set privacy.records=1000, "
+            "--set cannot change the marks of a draft; set the marked key itself, for example --set privacy.records=1000, "
             "or edit the file"
         )
 
 
 def entries(marks: DraftMarks | None) -> tuple[LookedAt, ...]:
-    """The marked entries, and what a person is asked in their place."""
+    """Return the marked entries, each with the question that a person has to answer."""
     return tuple(LookedAt(name, ASKS.get(name, _ELSE)) for name in (() if marks is None else marks.looked_at))
 
 

@@ -1,8 +1,8 @@
-"""Fits the sizes of rounds to a number of gradients and a number of rounds, where a run file states both.
+"""Round sizes fitted to the ``gradients`` and ``rounds`` of a run file.
 
-Gradients, rounds and sizes say one thing twice: any two of them determine the third. ``gradients`` and ``rounds`` with a rule of
-sizes that lacks its scale, or with no rule at all (then rounds grow linearly), become ``gradients`` and the rule with its scale.
-What a program runs, and what terms hold, is always that form.
+Any two of gradients, rounds and sizes determine the third. If a run file states gradients and rounds, and a size rule without
+its scale or no size rule, this module finds the scale; without a rule, rounds grow linearly. Runs and terms hold only the
+fitted form: ``gradients`` and the rule with its scale.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from crescendo.schedules.kinds import SIZES
 from crescendo.schedules.sequence import Sizes
 
 Raw = dict[str, Any]
-MOST_ROUNDS = 1_000_000  # that sizes are fitted to; the search adds them up a few dozen times
+MOST_ROUNDS = 1_000_000  # the search adds up the sizes of all rounds a few dozen times
 _LENGTHS = ("gradients", "gradients_per_client")
-LENGTHS = (*_LENGTHS, "rounds")  # that sizes are fitted to
+LENGTHS = (*_LENGTHS, "rounds")  # the keys that sizes are fitted to
 _SCALES = {"constant": "size", "power": "scale", "log": "scale"}
 _HALVINGS = 60
-_DIGITS = 6  # of a fitted scale, where so few will do
+_DIGITS = 6  # a fitted scale has at most so many significant digits, if they suffice
 
 
 def fitted(schedule: Mapping[str, Any], clients: int | None) -> Raw:
-    """The table [schedule] with its sizes fitted, if it states gradients and rounds; any other as it is.
+    """Return the table [schedule] with fitted sizes if it states gradients and rounds; return any other unchanged.
 
-    ValueError, in a sentence with the line to write, where no sizes can fit, or where the table says too much or too little.
+    Raise ValueError, with the line to write, if no sizes fit or if the table states too many or too few of the three.
 
     >>> fitted({"gradients": 2000, "rounds": 10}, 5)
     {'gradients': 2000, 'sizes': {'kind': 'power', 'scale': 36.3}}
@@ -45,7 +45,7 @@ def fitted(schedule: Mapping[str, Any], clients: int | None) -> Raw:
         return table
     length, total = lengths[0], table[lengths[0]]
     if not (_is_count(rounds) and _is_count(total)):
-        return table  # the checks of each key say what is wrong
+        return table  # the check of each key reports the mistake
     if not lacking:
         raise ValueError(_too_much(length, total, rounds, sizes))
     del table["rounds"]
@@ -53,7 +53,7 @@ def fitted(schedule: Mapping[str, Any], clients: int | None) -> Raw:
     per_client = bool(rule.get("per_client"))
     if per_client != (length == "gradients_per_client"):
         if clients is None:
-            raise ValueError("schedule.sizes can be fitted per client where clients.count is stated; state it")
+            raise ValueError("schedule.sizes can be fitted per client only if clients.count is stated; state it")
         total = math.ceil(total / clients) if per_client else total * clients
     table["sizes"] = _solved(rule, total, rounds)
     return table
@@ -64,7 +64,7 @@ def _is_count(value: object) -> bool:
 
 
 def lacks_scale(sizes: object) -> bool:
-    """Whether a rule of sizes leaves its scale to be found."""
+    """Return whether the scale of a size rule is still to be fitted."""
     if sizes is None:
         return True
     if not isinstance(sizes, Mapping):
@@ -74,7 +74,7 @@ def lacks_scale(sizes: object) -> bool:
 
 
 def _scale_key(sizes: object) -> str | None:
-    """The key that says how large the sizes of a rule are; None for a rule without one."""
+    """Return the key that scales a rule's sizes; None for a rule without one."""
     kind = sizes.get("kind") if isinstance(sizes, Mapping) else None
     return _SCALES.get(kind) if isinstance(kind, str) else None
 
@@ -92,8 +92,8 @@ def _too_much(length: str, total: int, rounds: int, sizes: Any) -> str:
     scale = _scale_key(sizes)
     key = "schedule.sizes" if scale is None else f"schedule.sizes.{scale}"
     return (
-        f"schedule has {length} = {total}, rounds = {rounds} and sizes, and any two of them decide the third; remove {key} "
-        f"(--set {key}=) to have sizes fitted to both, or remove rounds or {length}"
+        f"schedule has {length} = {total}, rounds = {rounds} and sizes, and any two of them determine the third; remove {key} "
+        f"(--set {key}=) to have the sizes fitted, or remove rounds or {length}"
     )
 
 
@@ -129,7 +129,7 @@ def _maker(rule: Raw) -> Callable[[float], Sizes]:
 
 
 def _scale(make: Callable[[float], Sizes], total: int, rounds: int) -> float:
-    """The least scale, to few digits, with which so many rounds reach ``total`` gradients, and one round fewer does not."""
+    """Return the least scale, to few digits, at which ``total`` gradients take exactly ``rounds`` rounds."""
 
     def reaches(scale: float) -> bool:
         return make(scale).before(rounds) >= total
@@ -147,7 +147,7 @@ def _scale(make: Callable[[float], Sizes], total: int, rounds: int) -> float:
             if reaches(scale) and make(scale).before(rounds - 1) < total:
                 return scale
     except (UsageError, TypeError):
-        return 1.0  # the rule has another mistake, which the check of its keys explains
+        return 1.0  # the rule has another mistake; the check of its keys reports it
     raise ValueError(
         f"no sizes of this rule have {total} gradients in exactly {rounds} rounds; write schedule.gradients = "
         f"{make(high).before(rounds)}, or fewer rounds"

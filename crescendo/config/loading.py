@@ -1,6 +1,6 @@
-"""From a TOML file and ``--set`` options to a checked `Config`, and back.
+"""Loading of run files: from TOML and ``--set`` options to a checked `Config`.
 
-Every mistake becomes one sentence that names the key by its dotted path, what it is now and what would be right.
+The error for a mistake is one sentence with the key's dotted path, its present value and the values allowed.
 """
 
 import tomllib
@@ -19,7 +19,7 @@ ELSEWHERE = "with the clients"  # the data source of a run file that is only ser
 
 
 def read(source: Config | Path | str | Mapping[str, Any], overrides: Sequence[str] = ()) -> Config:
-    """A checked config from a file, a dict or another config, with ``a.b=c`` overrides put on top.
+    """Return the checked config of a file, a dict or another config, after applying the ``a.b=c`` overrides.
 
     >>> schedule = {"rounds": 3, "sizes": {"kind": "constant", "size": 10}, "steps": {"kind": "constant", "eta": 0.1}}
     >>> run_file = {"data": {"source": "a9a"}, "clients": {"count": 5}, "schedule": schedule}
@@ -34,7 +34,7 @@ def read(source: Config | Path | str | Mapping[str, Any], overrides: Sequence[st
 
 
 def _read_raw(source: Path | str | Mapping[str, Any], overrides: Sequence[str] = ()) -> Raw:
-    """The same, not yet checked."""
+    """Return the run file as a dict with the overrides applied, not yet checked."""
     folder = None
     if not isinstance(source, Mapping):
         folder = Path(source).parent
@@ -59,7 +59,7 @@ _WRITTEN_BY_US = (
 
 
 def _as_it_was_meant(raw: Raw) -> None:
-    """Earlier versions wrote complete run files without ``clients.combine``, before there was a choice: the sum was meant.
+    """Set ``clients.combine`` to the sum in a complete run file from before that key existed, when every run summed.
 
     >>> old = {"run": {"wire": "float32"}, "clients": {"shares": "coin"}, "objective": {"dtype": "float64"}}
     >>> old |= {"schedule": {"blocks": 1}, "timing": {"resend": 1.0}}
@@ -72,7 +72,7 @@ def _as_it_was_meant(raw: Raw) -> None:
 
 
 def read_served(path: Path, overrides: Sequence[str] = ()) -> Config:
-    """A run file that is served: [data], or its source, may be left out, since the records are with the clients."""
+    """Return the config of a run file to be served. It may leave out [data] or its source: clients hold the records."""
     raw = _read_raw(path, overrides)
     if isinstance(raw.setdefault("data", {}), dict):
         raw["data"].setdefault("source", ELSEWHERE)
@@ -84,7 +84,7 @@ def read_served(path: Path, overrides: Sequence[str] = ()) -> Config:
 
 
 def read_either(path: Path, overrides: Sequence[str] = ()) -> Config:
-    """A run file to be simulated, or one that can only be served: it has [serve], and no records of its own."""
+    """Return the config of a run file to be simulated, or of one to be served: with [serve] and without a data source."""
     raw = _read_raw(path, overrides)
     data = raw.get("data", {})
     if "serve" in raw and isinstance(data, dict) and data.get("source", ELSEWHERE) == ELSEWHERE:
@@ -104,7 +104,7 @@ def _copy(value: Any) -> Any:
 
 
 def _anchor(raw: Raw, folder: Path) -> None:
-    """Paths in a run file are seen from the file; made absolute, so that the copy in a run's folder works too."""
+    """Make paths, which are relative to the run file, absolute, so that the copy in a run's folder works too."""
     for section, name in (("data", "source"), ("data", "folder"), ("serve", "test"), ("objective", "kind")):
         table = raw.get(section)
         value = table.get(name) if isinstance(table, dict) else None
@@ -118,7 +118,7 @@ def _anchor(raw: Raw, folder: Path) -> None:
 
 
 def _read_schema(raw: Raw, folder: Path | None) -> None:
-    """A schema file is read at once: what it says is a part of the run, and its name is not."""
+    """Replace the path of a schema file by its content: the content is a part of the run, the path is not."""
     table = raw.get("data")
     if isinstance(table, dict) and isinstance(table.get("schema"), str):
         path = (folder or Path()) / Path(table["schema"]).expanduser()
@@ -131,7 +131,7 @@ def _read_schema(raw: Raw, folder: Path | None) -> None:
 
 
 def _apply(raw: Raw, override: str) -> None:
-    """Put ``a.b=c`` into ``raw``: c is TOML or a bare word; nothing after the ``=`` takes the key out.
+    """Apply the override ``a.b=c`` to ``raw``: c is TOML or a bare word; an empty c removes the key.
 
     >>> raw = {"schedule": {"gradients": 100}}
     >>> for text in ("schedule.gradients=", "schedule.rounds=3", "data.source=a9a"):
@@ -150,12 +150,12 @@ def _apply(raw: Raw, override: str) -> None:
         table = table.setdefault(name, {})
         if not isinstance(table, dict):
             raise ConfigError(
-                f"--set {override} reaches into {'.'.join(names[:depth])}, which is {show(table)} and has no parts"
+                f"--set {override} sets a key of {'.'.join(names[:depth])}, which is {show(table)} and not a table"
                 + _whole_steps(names, text.strip())
             )
     if names[:-1] == ["schedule", "steps"] and table == {"kind": "auto"} and names[-1] != "kind" and text.strip():
         raise ConfigError(
-            f'--set {override} is for steps of a kind, and these are "auto"{_whole_steps(names, text.strip())}'
+            f'--set {override} needs steps with a kind, and schedule.steps is "auto"{_whole_steps(names, text.strip())}'
         )
     if text.strip():
         table[names[-1]] = toml_value(text.strip(), f"--set {override}")
@@ -164,7 +164,7 @@ def _apply(raw: Raw, override: str) -> None:
 
 
 def _whole_steps(names: Sequence[str], value: str) -> str:
-    """What to write for a number of steps that are no table, such as the automatic ones: all of their table.
+    """Return the advice to write the whole table, for an override of one key where ``schedule.steps`` is not a table.
 
     >>> _whole_steps(["schedule", "steps", "eta"], "0.1")
     '; write the whole table: schedule.steps={kind="constant",eta=0.1} (one such table for each value of a sweep)'
@@ -176,7 +176,7 @@ def _whole_steps(names: Sequence[str], value: str) -> str:
 
 
 def toml_value(text: str, option: str) -> Any:
-    """A value as an option has it: TOML, or a bare word.
+    """Return the value of an option's text: TOML, or a bare word.
 
     >>> toml_value("3", ""), toml_value("a9a", ""), toml_value("[1, 2]", "")
     (3, 'a9a', [1, 2])

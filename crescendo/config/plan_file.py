@@ -1,4 +1,4 @@
-"""A plan as the [privacy] and [schedule] of a run file: what is written is what `crescendo run` then holds the run to."""
+"""Plan file: a plan written as the [privacy] and [schedule] of a run file. `crescendo run` holds the run to them."""
 
 import os
 from pathlib import Path
@@ -11,23 +11,23 @@ STEP = 1.0
 
 
 def _plan_text(plan: Plan, stated: float) -> str:
-    """The part of a run file that follows ``plan`` and states ``stated`` as its epsilon.
+    """Return the sections of a run file that follow ``plan`` and state ``stated`` as their epsilon.
 
-    Every size is per client and every number is written in full, so that the run's events are the plan's, bit for bit: Python
-    writes numbers and pairs as TOML does.
+    Sizes are per client and numbers have all their digits, so the run's events equal the plan's bit for bit. Python's ``repr``
+    of numbers and pairs is valid TOML.
     """
     sizes = ", ".join(str(size) if rounds == 1 else f"[{size}, {rounds}]" for size, rounds in plan.staircase)
     first, last = plan.sizes.first, plan.sizes.last
     return f"""\
 # {plan.rounds:,} rounds of {first:,} to {last:,} out of a client's {plan.records:,} records, with sigma {plan.sigma:g}.
 # That is epsilon {plan.epsilon:.4g} at delta {plan.delta:g} for each client.
-# Add whose data it is, for example:
+# Add the data and the clients, for example:
 #   [data]
 #   source = "a9a"
 #   [clients]
 #   count = 5
-# `crescendo run` then confirms epsilon for every client or refuses. It does not depend on clip and steps, which are a
-# start to tune; but every setting that is tried on the same records spends again.
+# `crescendo run` then confirms epsilon for every client, or refuses to run. Epsilon does not depend on clip and steps: these
+# are values to start tuning from. But every setting tried on the same records spends epsilon again.
 
 [privacy]
 mechanism = "minibatch"
@@ -45,7 +45,7 @@ steps = {{kind = "constant", eta = {float(f"{STEP / plan.staircase[-1][0]:.1e}")
 
 
 class PlanFile:
-    """A file for a plan. It must not be there yet, nor may its folder be missing: that is seen before time is spent on a plan."""
+    """A file to be written for a plan. Refuse an existing file or a missing folder at once, before the plan is computed."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -61,7 +61,7 @@ class PlanFile:
             )
 
     def write(self, plan: Plan, stated: float) -> None:
-        """Write ``plan`` there, whole or not at all; a file that came meanwhile stays as it is."""
+        """Write ``plan``, whole or not at all; never overwrite a file made in the meantime."""
         text = _plan_text(plan, stated)
         try:
             file = self._path.open("x", encoding="utf-8")
@@ -75,7 +75,7 @@ class PlanFile:
                 file.write(text)
                 file.flush()
                 os.fsync(file.fileno())
-        except BaseException as error:  # half a plan would be taken for a plan
+        except BaseException as error:  # a reader would take half a plan for a plan
             self._path.unlink(missing_ok=True)
             if isinstance(error, OSError):
                 raise self._refused(error) from None

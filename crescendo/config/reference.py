@@ -1,4 +1,4 @@
-"""Writes docs/run_file.md from the models, so that the reference and the checks cannot disagree.
+"""Generator of docs/run_file.md: writes it from the models, so that the reference and the checks cannot disagree.
 
 python -m crescendo.config.reference > docs/run_file.md
 """
@@ -14,7 +14,7 @@ One TOML file describes a whole run. This page lists every key, for readers who 
 
 - **Required keys**: `data.source`, `clients.count` (unless the split is by column), `schedule.steps`, and two of three:
   `schedule.gradients` (or `gradients_per_client`), `schedule.rounds` and `schedule.sizes`. Gradients and rounds alone make
-  rounds that grow linearly; beside sizes without a scale, such as `{kind = "power", power = 0.5}`, they fit the scale.
+  rounds that grow linearly; with sizes that lack a scale, such as `{kind = "power", power = 0.5}`, they determine the scale.
 - **Mistakes**: an unknown key is an error that names the nearest valid key.
 - **From the command line**: `--set a.b=c` overrides a value of the file. The value is TOML or a bare word. `--set a.b=`
   removes the key.
@@ -49,7 +49,7 @@ A table with a `kind` has the keys of that kind: `schedule.sizes.power.scale` be
 - `evaluate(w, data)` returns means: at least `loss`, and `accuracy` if there is one.
 
 `data.y` holds class numbers, however the labels are written: 0 for the first label in rising order (texts last), 1 for the
-second, and so on. If the labels are not such numbers already, the run prints which is which. To serve the objective,
+second, and so on. If the labels are written differently, the run prints the number of each. To serve the objective,
 name all labels in `data.classes`: see `examples/own_federation.toml`.
 
 `python -m crescendo.config.reference` writes this page.
@@ -57,7 +57,7 @@ name all labels in `data.classes`: see `examples/own_federation.toml`.
 
 
 def reference() -> str:
-    """The whole page."""
+    """Return the text of docs/run_file.md."""
     parts = [HEAD]
     for section in Config.model_fields:
         rows = [_row(path, field) for path, field in Config.every_key().items() if path.split(".")[0] == section]

@@ -1,8 +1,8 @@
-"""One TOML file per run: the keys, what each may be, and what it is when left out.
+"""Schema of the run file: its keys, their allowed values and their defaults.
 
-A section is a frozen pydantic model; ``title`` says in words what a value must be (errors quote it) and
-``description`` what it does (`docs/run_file.md` holds both, and a test compares). What stands in terms too, ``[run]``,
-``[schedule]`` and ``[privacy]``, is in `crescendo.federation`; reading and overriding in `crescendo.config.loading`.
+A section is a frozen pydantic model. A field's ``title`` states the allowed values in words, and errors quote it; its
+``description`` states its effect. `docs/run_file.md` shows both, and a test compares them. The sections that terms have too,
+``[run]``, ``[schedule]`` and ``[privacy]``, are in `crescendo.federation`; `crescendo.config.loading` reads and overrides.
 """
 
 import math
@@ -42,7 +42,7 @@ ColumnNames = Annotated[tuple[Annotated[str, Field(min_length=1)], ...], AS_TUPL
 
 
 class _MissingCells(Section):
-    """What becomes of missing cells where the table itself may be looked at."""
+    """The table ``data.missing``: how missing cells are filled in a table that may be looked at."""
 
     value: float | Literal["median"] = key(
         "median", 'a number or "median"', "the value that replaces a missing number; the median is that of its column"
@@ -50,7 +50,7 @@ class _MissingCells(Section):
     indicator: bool | None = key(
         None,
         FLAG,
-        "whether to add a feature that says that the cell was missing; left out, only for columns with missing cells",
+        "whether to add a feature that is 1 where the cell is missing; left out, only columns with missing cells get one",
     )
     codes: Annotated[tuple[float, ...] | None, AS_TUPLE] = key(
         None,
@@ -73,13 +73,13 @@ class _Data(Section):
     folder: str | None = key(
         None,
         "a path",
-        "the folder of the named files; left out, that of the environment variable CRESCENDO_DATA, else the one that "
-        "`crescendo data get` downloads to",
+        "the folder of the named files; left out, the environment variable CRESCENDO_DATA names it, and without that it is the "
+        "folder that `crescendo data get` downloads to",
     )
     test: float = key(
         0.2,
         "a number from 0 up to, not including, 1",
-        "the fraction of records held out for testing if the source has no test set of its own; 0 for none",
+        "the fraction of records held out for testing if the source has no test set; 0 for none",
         ge=0,
         lt=1,
     )
@@ -123,14 +123,16 @@ class _Data(Section):
     def _one_way_to_say_it(self) -> Self:
         said = [name for name in ("drop", "categories", "missing", "scale") if getattr(self, name) is not None]
         if self.schema is not None and said:
-            raise ValueError(f"data.{said[0]} is for a table without data.schema, which says it already; leave one out")
+            raise ValueError(
+                f"data.{said[0]} is for a table without data.schema, which already describes the columns; leave one out"
+            )
         return self
 
     def table_schema(self) -> Schema | None:
         return None if self.schema is None else Schema.of(self.schema)
 
     def table_keys(self) -> TableKeys:
-        """What was said about a table that may be looked at."""
+        """Return the keys of [data] that describe a table that may be looked at."""
         filled = self.missing or _MissingCells()
         codes = filled.codes or ()
         return TableKeys(
@@ -252,7 +254,7 @@ Names = Annotated[tuple[Annotated[str, Field(min_length=1, max_length=100)], ...
 
 
 class _Serve(Section):
-    """What `crescendo serve` needs beside the run itself; a simulation leaves it aside."""
+    """The section [serve]: keys for `crescendo serve`, which a simulation ignores."""
 
     federation: str | None = key(
         None,
@@ -281,8 +283,8 @@ class _Serve(Section):
     test: str | None = key(
         None,
         "the name of a source or a path",
-        "a public data set on which the server measures the last model: its test part where it has one of its own; no client's "
-        "records are looked at",
+        "a public data set on which the server measures the last model, or its test part if it has one; the server never looks "
+        "at a client's records",
         min_length=1,
     )
     late: Names = key(
@@ -297,27 +299,28 @@ class _Serve(Section):
     gather: float = key(
         3600.0,
         POSITIVE,
-        "seconds that the clients that have joined wait for one that never has, unless that one is in serve.late",
+        "seconds that the joined clients wait for a client that has never joined, unless it is in serve.late",
         gt=0,
     )
     hold_after: float = key(
         86_400.0,
         POSITIVE,
-        "seconds that a round waits at most for the update of a client, whatever the client does; then it counts as absent "
-        "until it is back. Where rounds are short a round waits less: 20 times what the median client needs",
+        "the most seconds that a round waits for a client's update; then the client counts as absent until it is back. A short "
+        "round waits less: 20 times as long as the median client needs",
         gt=0,
     )
     hold_least: float | None = key(
         None,
         POSITIVE,
-        "seconds that a round waits for the update of a client however short rounds are, up to serve.hold_after; without it 600",
+        "the fewest seconds that a round waits for a client's update, however short rounds are, up to serve.hold_after; left "
+        "out, 600",
         gt=0,
     )
     disk_reserve: float | None = key(
         None,
         POSITIVE,
-        "megabytes of the server's disk that stay free: with less the server takes no updates, with less than five times that it "
-        "warns; without it what the journal comes to between two snapshots and four models",
+        "megabytes of the server's disk to keep free: with less the server takes no updates, and with less than five times as "
+        "much it warns; left out, the size of the journal between two snapshots plus four models",
         gt=0,
     )
 
@@ -326,7 +329,7 @@ class _Serve(Section):
         names = self.names or ()
         twice = [name for name in names if names.count(name) > 1]
         if twice:
-            raise ValueError(f'serve.names has "{twice[0]}" twice; every client needs a name of its own')
+            raise ValueError(f'serve.names has "{twice[0]}" twice; give every client a different name')
         return self
 
 
@@ -361,21 +364,21 @@ class Config(Section):
         return {**raw, "schedule": schedule}
 
     def plain(self) -> dict[str, Any]:
-        """TOML-ready values, complete but for what has no value."""
+        """Return all values that are not None, ready for TOML."""
         return self.model_dump(mode="json", exclude_none=True)
 
     def to_toml(self) -> str:
-        """The text of a complete, re-runnable run file."""
+        """Return the text of a complete run file that can be run again."""
         import tomli_w
 
         return tomli_w.dumps(self.plain())
 
     def __str__(self) -> str:
-        """The run file with all that is as it would be anyway left out: a start for one of your own."""
+        """Return a run file without the keys that have their default value: a start for writing another."""
         return short_toml(self.model_dump(mode="json", exclude_none=True, exclude_defaults=True))
 
     def declared(self, clients: int) -> tuple[int, ...] | None:
-        """The records of each client as typed in, None where they were not: in a private run N_c, which always is."""
+        """Return the declared number of records of each client, None if undeclared. A private run always declares N_c."""
         name, asked = "serve.records", self.serve.records
         if self.privacy.mechanism != NONE:
             name, asked = "privacy.records", self.privacy.records
@@ -389,18 +392,18 @@ class Config(Section):
         return counts
 
     def marked(self, *keys: str) -> Self:
-        """The same, with marks on what is looked at now: what was, unless a person stated it, and ``keys``."""
+        """Return this config with marks on its looked-at entries that no person has stated, and on ``keys``."""
         return self.model_copy(update={"draft": settled(self.draft, self.plain(), *keys)})
 
     @property
     def looked_at(self) -> tuple[LookedAt, ...]:
-        """What of this file, its schema included, was read off records and is stated by nobody yet."""
+        """The entries of this file and its schema that were read off records and that no person has stated yet."""
         schema = self.data.table_schema()
         return (*entries(self.draft), *(() if schema is None else schema.looked_at))
 
     @property
     def numbers(self) -> bool:
-        """Whether labels are numbers to be predicted, and no classes."""
+        """Whether labels are numbers to be predicted rather than classes."""
         kind = OBJECTIVES.get(self.objective.kind)
         return kind is not None and kind.numbers
 
@@ -408,11 +411,11 @@ class Config(Section):
         private, kind = self.privacy.mechanism != NONE, self.objective.kind
         if self.numbers and self.data.classes is not None:
             raise ValueError(
-                f"data.classes is for objectives that tell classes apart, and {kind} predicts numbers; remove it"
+                f"data.classes is for objectives that predict classes, and {kind} predicts numbers; remove it"
             )
         if self.numbers and private and self.objective.label_range is None:
             raise ValueError(
-                f"objective.label_range is missing; a private run with {kind} states which labels there can be, for example "
+                f"objective.label_range is missing; a private run with {kind} must state the range of its labels, for example "
                 "objective.label_range = [0, 1]"
             )
         if not self.numbers and self.objective.label_range is not None:

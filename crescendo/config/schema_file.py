@@ -1,4 +1,4 @@
-"""A schema as a TOML file for a person to edit: every line says what it means."""
+"""Schema file: a drafted schema as TOML for a person to edit, with comments that explain every line."""
 
 from __future__ import annotations
 
@@ -21,39 +21,40 @@ from crescendo.errors import ConfigError, DataError
 _FEW = 20  # labels; more are a number to predict, or a mistake
 
 LEAKS = (
-    "low, high, missing and the categories were read off the file: whoever is shown this schema is shown them; draft it from a "
-    "public or made-up sample, or replace them by what you know without looking at records that are to be protected"
+    "low, high, missing and the categories were read off the file, so this schema discloses them to its readers; draft it from "
+    "a public or made-up sample, or replace them by what you know without looking at the records to be protected"
 )
 MARKS = (
-    "No epsilon is stated while a line is marked looked_at: answer the question behind it with what is public, or what you would "
-    "say without having looked, and take the mark out; a line that is right as it stands says looked_at = false."
+    "No epsilon is stated while a line is marked looked_at: answer the question after it from public knowledge, or as you would "
+    "have answered without looking, and remove the mark; if the line is right as it is, set looked_at = false."
 )
 _DRAFT = """\
-# Tells a mark that was only taken out from a line that was stated; may go when no line is marked any more. "left out": by a look
-# at the column's cells. Is it of no use, by what is public? Then take the line out.
+# Digests of the drafted lines: a line whose mark was removed but whose values were not changed still counts as looked at. Remove
+# this section when no line is marked. "left out": the draft left the column out because of its cells. If public knowledge tells
+# you too that the column is of no use, remove that line.
 [draft]
 """
 _HEAD = """\
-# How the columns of a table become features: alike for every client, whatever its records hold.
+# How the columns of a table become features, in the same way for every client, whatever its records are.
 # In a private run and in a federation this is a part of the terms that every client signs.
 """
 _NUMBERS = """\
-# Numbers. From low to high becomes -1 to 1, and what lies outside counts as the nearer end.
-# missing: what an empty cell becomes, or one that is no number; without it, such a record is left out.
+# Numbers. The range from low to high is scaled to -1 to 1; a number outside it counts as the nearer end.
+# missing: the value for a cell that is empty or not a number; without it, such a record is left out.
 # indicator = true: one more feature, which is 1 where the cell was missing.
 # kind = "money", "percent" or "thousands", unit = "kg", decimal = ",": how the numbers are written.
-# missing = [-999] and fill = 55: numbers that say that a cell is missing, and what it then becomes.
+# missing = [-999] and fill = 55: numbers that stand for a missing cell, and the value that replaces them.
 """
 _CATEGORIES = """\
-# Categories. Each of values is a feature, which is 1 where the cell says it; any other cell gives 0 for all of them.
-# other = true: one more feature for what is not listed. indicator = true: one more for a missing cell.
-# as = "category" behind low and high: each whole number from low to high is one. "drop" in place of a line: never read.
+# Categories. Each of values is a feature, which is 1 where the cell equals it; any other cell gives 0 for all of them.
+# other = true: one more feature, for values that are not listed. indicator = true: one more for a missing cell.
+# as = "category" after low and high: each whole number from low to high is a category. "drop" as the line: never read.
 """
 
 
 def schema_text(schema: Schema, draft: Draft | None = None, source: str = "") -> str:
-    """The text of a schema file; of a draft, with what was left out and what to mind; of looked-at lines, with their marks."""
-    mind = f"Drafted from {_shown(source)}, for you to edit. Mind: {LEAKS}. {MARKS}" if schema.looked_at else ""
+    """Return the text of a schema file, with the marks of looked-at lines. A ``draft`` adds its left-out columns and findings."""
+    mind = f"Drafted from {_shown(source)}, for you to edit. Note: {LEAKS}. {MARKS}" if schema.looked_at else ""
     said = "".join(f"# {line}\n" for line in textwrap.wrap(mind, 110))
     label = "" if schema.label is None else f"\nlabel = {toml_text(schema.label)}  # the column to predict\n"
     numbers = [one for one in schema.columns if isinstance(one, NumberColumn)]
@@ -66,7 +67,9 @@ def schema_text(schema: Schema, draft: Draft | None = None, source: str = "") ->
         parts.append(f"# Left out; a column that is not named above is never read.\n{left_out}")
     if draft is not None and draft.findings:
         found = "\n".join(f"#   {line}" for one in draft.findings for line in textwrap.wrap(one.in_schema, 110))
-        parts.append(f"# Found by a look at the cells; the word at the end goes into the column's line.\n{found}")
+        parts.append(
+            f"# Findings from the cells; to accept one, put the words at its end into the column's line.\n{found}"
+        )
     bound = schema.norm_bound()
     parts.append(
         f"# {schema.width} features. No record (x, 1) is longer than {bound:.6g}: "
@@ -88,7 +91,7 @@ def _shown(name: str) -> str:
 
 
 def rounded_up(bound: float) -> float:
-    """The bound with two decimals.
+    """Return the bound rounded up to two decimals.
 
     >>> rounded_up(2.0), rounded_up(3.3166)
     (2.0, 3.32)
@@ -97,7 +100,7 @@ def rounded_up(bound: float) -> float:
 
 
 def in_round_numbers(draft: Draft) -> Draft:
-    """The draft with ranges that a person would write: two digits of their width, rounded outwards.
+    """Return the draft with ranges that a person would write: rounded outwards to two digits of their width.
 
     >>> (age,) = in_round_numbers(Draft(Schema((NumberColumn("age", 17.3, 88.9, 54.21),)))).schema.columns
     >>> age.plain()
@@ -122,18 +125,18 @@ def _rounded(column: NumberColumn) -> NumberColumn:
 
 @dataclass(frozen=True)
 class DraftedSchema:
-    """A schema drafted from a file that may be looked at, and what a run file needs beside it.
+    """A schema drafted from a file that may be looked at, and the lines to paste into a run file.
 
-    Its lines are marked as looked at, unless the file is ``public``: a sample in which no record is anybody's to protect.
+    Its lines are marked as looked at, unless the file is ``public``: a sample with no record to protect.
     """
 
     source: Path
     draft: Draft
-    classes: tuple[Label, ...] | None  # the labels that the file has, where they are few
+    classes: tuple[Label, ...] | None  # the labels in the file, if they are few
 
     @classmethod
     def of(cls, path: Path, label: str | None = None, public: bool = False) -> Self:
-        """The draft for the table in a file; DataError for a file that is none."""
+        """Draft a schema for the table in a file. Raise DataError if the file is not a table."""
         file = RecordFile(path)
         if not path.exists():
             raise DataError(f"there is no file {path}; name a table with a header line: .csv, .tsv or .parquet")
@@ -157,21 +160,23 @@ class DraftedSchema:
         return schema_text(self.schema, self.draft, self.source.name)
 
     def sentences(self, out: Path) -> Iterator[str]:
-        """What was made, and what to mind."""
+        """Yield the sentences to print: the file written, the columns left out, the findings and the cautions."""
         columns = len(self.schema.columns)
         yield f"wrote {out}: {self.schema.width} features from {columns} column{'s' if columns > 1 else ''}"
         yield self.draft.says(self.source.name)
         yield from (one.in_schema for one in self.draft.findings)
         if self.schema.looked_at:
-            yield f"mind: {LEAKS}"
-            yield f"mind: {MARKS[:1].lower()}{MARKS[1:-1]}"
+            yield f"note: {LEAKS}"
+            yield f"note: {MARKS[:1].lower()}{MARKS[1:-1]}"
 
     def for_a_run_file(self, out: Path) -> str:
-        """The lines that name it, to paste into a run file."""
+        """Return the lines to paste into a run file."""
         classes = "" if self.classes is None else f"classes = {toml_text(list(self.classes))}\n"
         bound = rounded_up(self.schema.norm_bound())
         keys = [*(["data.classes"] if classes else []), "privacy.norm_bound"]
-        marks = f"\n[draft]  # read off the file; state what is public, then take the key out\nlooked_at = {toml_text(keys)}\n"
+        marks = (
+            f"\n[draft]  # read off the file; state public values, then remove the key\nlooked_at = {toml_text(keys)}\n"
+        )
         return (
             f"\n[data]\nschema = {toml_text(str(out))}\n{classes}\n[privacy]  # of a private run\nnorm_bound = {bound:g}\n"
             + (marks if self.schema.looked_at else "")
@@ -191,7 +196,7 @@ class DraftedSchema:
 
 
 def write_schema(path: Path, text: str) -> None:
-    """A whole file that was not there before, or none."""
+    """Write a new file, whole or not at all."""
     try:
         file = path.open("x", encoding="utf-8")
     except FileExistsError:

@@ -1,4 +1,4 @@
-"""TOML as people write it: a heading for each section, inner tables in a line."""
+"""TOML as people write it: a heading for each section, each inner table on one line."""
 
 import json
 import math
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def short_toml(sections: Mapping[str, Mapping[str, Any]]) -> str:
-    """The text of a run file.
+    """Return the text of a run file.
 
     >>> print(short_toml({"run": {}, "schedule": {"rounds": 3, "sizes": {"kind": "constant", "size": 10}}}), end="")
     [schedule]
@@ -23,7 +23,7 @@ def short_toml(sections: Mapping[str, Mapping[str, Any]]) -> str:
 
 
 def toml_text(value: Any) -> str:
-    """A value in one line.
+    """Return a value as TOML on one line.
 
     >>> print(toml_text({"a b": [1, 1e-7, True], "c": 'say "no"'}), toml_text(float("inf")))
     {"a b" = [1, 1e-07, true], c = "say \\"no\\""} inf

@@ -1,4 +1,4 @@
-"""From the [timing] of a run file to the clocks of the simulator."""
+"""Translation of the [timing] section of a run file into the simulator's clocks."""
 
 from typing import Any
 
@@ -9,11 +9,11 @@ from crescendo.errors import ConfigError
 from crescendo.federation.kind_tables import made
 from crescendo.simulator import timing as clocks
 
-_SPEED_ROUND = 2**62  # a counter no round reaches: a client's speed has a stream of its own
+_SPEED_ROUND = 2**62  # no round reaches this counter, so a client's speed is drawn from a separate stream
 
 
 def clocks_of(config: Config, terms: Terms) -> clocks.Timing:
-    """The preset, with whatever the run file states in place of its own."""
+    """Return the preset's clocks, with the values that the run file states in place of the preset's."""
     asked, base = config.timing, clocks.Timing.preset(config.timing.preset, terms)
     crash = asked.crash
     return clocks.Timing(

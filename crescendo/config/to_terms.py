@@ -1,7 +1,7 @@
-"""From a run file to the terms of a federation.
+"""Translation of a run file into the terms of a federation.
 
-What a simulation would count (records, features, 1/N, weights by size) is typed in, and resolved to numbers before the text is
-made. Nothing in it was computed from a client's records.
+A simulation counts records and features; here the run file declares them, and 1/N and weights by size are computed from the
+declared counts. The terms hold no value computed from a client's records.
 """
 
 import json
@@ -37,17 +37,17 @@ Raw = dict[str, Any]
 
 
 def terms_text(config: Config) -> str:
-    """The terms of a run file, or ConfigError for what cannot be served."""
+    """Return the terms of a run file. Raise ConfigError if it cannot be served."""
     return terms_and_cost(config)[0]
 
 
 def terms_and_cost(config: Config) -> tuple[str, Guarantee | None]:
-    """The terms of a run file and, of a private one, what they cost each client."""
+    """Return the terms of a run file and, if it is private, their guarantee for each client."""
     return _terms_and_cost(with_numbers(config)[0])
 
 
 def with_numbers(config: Config) -> tuple[Config, str]:
-    """A run file that is served, with numbers in place of ``steps = "auto"``, and the sentence that says why; else as it is."""
+    """Replace ``steps = "auto"`` in a run file to be served by numbers. Return the config and the reason for the numbers."""
     if not config.schedule.is_auto:
         return config, ""
     drafted = _with_schedule(config, config.schedule.with_steps(DRAFT))
@@ -57,7 +57,7 @@ def with_numbers(config: Config) -> tuple[Config, str]:
 
 
 def public_noise(config: Config, terms: Terms) -> PublicNoise | None:
-    """What a private run file says of its noise, settled where it states an epsilon alone; None where nothing is private."""
+    """Return the noise of a private run file, planned if it states only an epsilon. Return None if it is not private."""
     asked = config.privacy
     if asked.mechanism == NONE:
         return None
@@ -82,10 +82,10 @@ def _terms_and_cost(config: Config) -> tuple[str, Guarantee | None]:
 
 
 def _terms_text(config: Config) -> str:
-    """The terms without their privacy."""
+    """Return the text of the terms without their privacy."""
     asked, clients = config.serve, config.clients.count
     if asked.federation is None:
-        raise ConfigError("serve.federation is missing; name the federation, so that ledgers can tell it from others")
+        raise ConfigError("serve.federation is missing; name the federation: ledgers identify it by that name")
     features = _features(config)
     if clients is None:
         clients = len(asked.names) if asked.names is not None else None
@@ -103,13 +103,13 @@ def _terms_text(config: Config) -> str:
             "names": names,
             "weights": _weights(config, clients, counts),
             "shares": config.clients.shares,
-            # not written where it is the sum: terms of old mean that
+            # the sum is not written: terms without the key mean it, and always have
             **({} if config.clients.combine == "sum" else {"combine": config.clients.combine}),
         },
         "objective": _objective_to_terms(config, features, counts),
         "schedule": config.schedule.model_dump(mode="json", exclude_none=True),
         "privacy": None,
-        # not written where there is none: terms of old have none
+        # not written without a schema, so that terms from before there were schemas keep their text
         **({} if config.data.schema is None else {"schema": config.data.schema}),
     }
     raw["schedule"] |= _stated_m1(raw, config, clients)
@@ -123,7 +123,10 @@ def guarantee_of(
     progress: Progress | None = None,
     looked_at: tuple[LookedAt, ...] = (),
 ) -> Guarantee | Withheld:
-    """What the [privacy] of a run file guarantees under these terms, or ConfigError; ``looked_at`` is what its data were."""
+    """Return the guarantee of the run file's [privacy] under these terms. Raise ConfigError if it does not hold.
+
+    ``looked_at`` are the entries that were read off the data itself.
+    """
     asked = config.privacy
     records = config.declared(terms.clients)
     assert asked.delta is not None and asked.clip is not None and records is not None
@@ -143,11 +146,11 @@ def guarantee_of(
 
 
 def _features(config: Config) -> int:
-    """How many features a record has: as the schema makes them, or typed in."""
+    """Return the number of features of a record: the schema's width, or the declared number."""
     schema, stated = config.data.table_schema(), config.serve.features
     if schema is None and stated is None:
         raise ConfigError(
-            "serve.features is missing; the server sees no records and has to be told how many they have, unless data.schema says"
+            "serve.features is missing; the server sees no records, so state their number of features here or give a data.schema"
         )
     if schema is not None and stated not in (None, schema.width):
         raise ConfigError(f"serve.features = {stated}, and data.schema makes {schema.width}; leave serve.features out")
@@ -167,7 +170,7 @@ def _weights(config: Config, clients: int, counts: tuple[int, ...] | None) -> li
 
 
 def _with_privacy(text: str, config: Config, clients: int) -> tuple[str, Guarantee]:
-    """Certify, settle the noise, confirm the stated epsilon, and write the numbers down."""
+    """Certify the terms, settle the noise, confirm the stated epsilon and add the numbers to the terms."""
     asked, raw = config.privacy, json.loads(text)
     raw["privacy"] = {
         "mechanism": asked.mechanism,
@@ -187,17 +190,17 @@ def _with_privacy(text: str, config: Config, clients: int) -> tuple[str, Guarant
 
 
 def refuse_looked_at(config: Config) -> None:
-    """ConfigError for private terms that were read off records: clients would sign an epsilon that is not true."""
+    """Refuse private terms with entries read off records: clients would sign an epsilon that does not hold."""
     if config.privacy.mechanism != NONE and config.looked_at:
         raise ConfigError(f"these terms cannot be served: {withheld_sentence(config.looked_at)}")
 
 
 def _stated_m1(raw: Raw, config: Config, clients: int) -> Raw:
-    """A theorem's steps and wait rule with M1 written down where there are masks: terms without it mean one without D."""
+    """Return a theorem's steps and wait rule with M1 written out if there are masks: terms without M1 mean M1 without D."""
     asked, stated = config.schedule, dict[str, Any]()
     try:
         goal = TermsTable.read(json.loads(canonical(raw))).objective.objective()
-    except ValueError:  # they are no terms, which `build_terms` says
+    except ValueError:  # not valid terms; `build_terms` reports it
         return stated
     run = RunSchedule.of(asked, clients, goal, norm_bound=config.privacy.norm_bound)
     if getattr(asked.steps, "kind", None) == "theorem" and isinstance(run.steps, TheoremSteps):
@@ -211,7 +214,7 @@ def _stated_m1(raw: Raw, config: Config, clients: int) -> Raw:
 
 
 def _objective_to_terms(config: Config, features: int, counts: Sequence[int] | None) -> Raw:
-    """The objective of a run file, for terms. A server loads its own copy of an own model here, and tries it."""
+    """Return the objective of a run file as terms hold it. A server loads and tries its copy of a user's model here."""
     asked = config.objective
     kind = OBJECTIVES.get(asked.kind)
     if kind is None:
@@ -219,7 +222,7 @@ def _objective_to_terms(config: Config, features: int, counts: Sequence[int] | N
     classes = None if kind.numbers else _classes(config)
     if classes is not None and not kind.fits(len(classes)):
         raise ConfigError(
-            f"data.classes has {len(classes)} labels, and {kind.about} tells {kind.many} apart; name {kind.many}"
+            f"data.classes has {len(classes)} labels, and {kind.about} needs exactly {kind.many}; name {kind.many}"
         )
     return {
         "kind": kind.name,
@@ -233,7 +236,7 @@ def _objective_to_terms(config: Config, features: int, counts: Sequence[int] | N
 
 
 def _classes(config: Config) -> tuple[Label, ...] | None:
-    """The classes that terms state. Private terms always do: a client's records must not say what its labels mean."""
+    """Return the classes that terms state. Private terms always state them: a client's records must not decide them."""
     if config.data.classes is not None:
         return Classes.stated(config.data.classes)
     return None if config.privacy.mechanism == NONE else stated_classes(config.data.source, None)
@@ -243,7 +246,7 @@ def _own_model(config: Config, features: int) -> Raw:
     asked, classes = config.objective, _classes(config)
     if classes is None:
         raise ConfigError(
-            "data.classes is missing; a client may have some of the labels only, so to serve a model of your own name them all"
+            "data.classes is missing; a client may have only some of the labels, so name them all to serve a model of your own"
         )
     if len(classes) > MOST_CLASSES or features > MOST_OWN_FEATURES:
         raise ConfigError(
@@ -265,14 +268,14 @@ def _own_model(config: Config, features: int) -> Raw:
         "l2": made.l2,
         "dtype": made.dtype.name,
         "classes": list(classes),
-        # not written where terms of old mean the same
+        # not written if terms without the key mean the same
         **({} if copy.library or len(classes) != 2 else {"labels": "class numbers"}),
         "start": float(np.linalg.norm(first_model(made, config.run.seed))),
     }
 
 
 def _check_options(options: Raw) -> None:
-    """Both sides must make the same of them, so only what survives being written down."""
+    """Refuse options that JSON does not give back unchanged: the server and the clients must read the same options."""
     for name, value in options.items():
         try:
             same = json.loads(json.dumps(value, allow_nan=False)) == value
@@ -280,7 +283,7 @@ def _check_options(options: Raw) -> None:
             same = False
         if not same:
             raise ConfigError(
-                f"objective.options.{name} cannot be part of terms; finite numbers, texts, true, false, lists and tables can"
+                f"objective.options.{name} cannot be part of terms; use finite numbers, texts, true, false, lists and tables"
             )
 
 

@@ -85,7 +85,7 @@ COMMANDS: list[tuple[str, str, int, str]] = [
     ("wrote a number as a word", "run run.toml --set clients.count=two", 1, 'whole number of at least 1, not "two"'),
     ("asked for no client", "run run.toml --set clients.count=0", 1, "clients.count must be a whole number of at least 1"),
     ("had more clients than records", "run run.toml --set clients.count=999", 1, "ask for at most 200"),
-    ("gave two lengths", "run run.toml --set schedule.gradients=9", 1, "any two of them decide the third"),
+    ("gave two lengths", "run run.toml --set schedule.gradients=9", 1, "any two of them determine the third"),
     ("wrote a negative step size", "run run.toml --set schedule.steps.eta=-1", 1, "eta must be a number above 0, not -1"),
     ("mistyped a kind", "run run.toml --set schedule.steps.kind=const", 1, 'did you mean "constant"?'),
     ("chose a delay that stops", "run run.toml --set schedule.wait={tau=5}", 1, "what would pass: schedule.wait.tau = 9.002, or"),

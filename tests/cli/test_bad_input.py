@@ -81,8 +81,8 @@ WRONG_VALUES = [
     # schedules
     (
         "schedule.gradients=100",
-        "schedule has gradients = 100, rounds = 3 and sizes, and any two of them decide the third; remove schedule.sizes.scale "
-        "(--set schedule.sizes.scale=) to have sizes fitted to both, or remove rounds or gradients",
+        "schedule has gradients = 100, rounds = 3 and sizes, and any two of them determine the third; remove "
+        "schedule.sizes.scale (--set schedule.sizes.scale=) to have the sizes fitted, or remove rounds or gradients",
     ),
     (
         "schedule.rounds=",
@@ -157,7 +157,7 @@ WRONG_VALUES = [
     ("clients..count=3", "--set clients..count=3 is not of the form a.b=value; write for example --set clients.count=10"),
     (
         "data.source.x=1",
-        '--set data.source.x=1 reaches into data.source, which is "synthetic:rows=200,features=3" and has no parts',
+        '--set data.source.x=1 sets a key of data.source, which is "synthetic:rows=200,features=3" and not a table',
     ),
     ("clients.weights=[1", "--set clients.weights=[1 has a value that is not valid TOML; quote the whole option in the shell"),
 ]  # fmt: skip

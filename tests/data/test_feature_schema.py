@@ -224,7 +224,7 @@ def test_a_schema_file_is_drafted_from_a_sample_and_warns_that_it_leaks(tmp_path
         "id,age,sex,died\n" + "".join(f"{k},{20 + 7 * k % 40},{'fm'[k % 2]},{k % 2}\n" for k in range(40))
     )
     found = DraftedSchema.of(sample)
-    assert "whoever is shown this schema is shown them" in " ".join(found.text.split("\n# "))
+    assert "so this schema discloses them to its readers" in " ".join(found.text.split("\n# "))
     assert "#   id: an index" in found.text and found.classes == (0, 1)
     assert "age = {low = 20.0, high = 59.0, missing = 40.0, looked_at = true}  # what is the public range" in found.text
     public = DraftedSchema.of(sample, public=True)

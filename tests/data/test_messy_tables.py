@@ -193,10 +193,10 @@ def test_a_runs_folder_says_how_columns_became_features_and_that_it_was_read_off
     config: dict[str, Any] = {"data": {"source": source}, "clients": {"count": 2}, "schedule": schedule}
     first = crescendo.simulate(config, out=tmp_path / "looked")
     text = (tmp_path / "looked" / "schema.toml").read_text()
-    assert "Drafted from a.csv" in text and "Mind:" in text
+    assert "Drafted from a.csv" in text and "Note:" in text
     stated = {**config, "data": {"source": source, "schema": str(tmp_path / "looked" / "schema.toml")}}
     second = crescendo.simulate(stated, out=tmp_path / "stated")
     assert second.model.tolist() == first.model.tolist()
-    assert "Mind:" in (tmp_path / "stated" / "schema.toml").read_text()  # it is the same, and nobody has stated it
+    assert "Note:" in (tmp_path / "stated" / "schema.toml").read_text()  # it is the same, and nobody has stated it
     again = crescendo.simulate(tmp_path / "stated" / "config.toml")  # which holds the schema itself
     assert again.model.tolist() == first.model.tolist()

@@ -43,7 +43,7 @@ def test_privacy_is_settled_before_the_terms_are_written() -> None:
         ({"serve": {"features": None}}, "serve.features is missing"),
         ({"clients": {"weights": "size"}}, "needs serve.records"),
         ({"objective": {"l2": "1/N"}}, "needs serve.records"),
-        ({"data": {"classes": [1, 2, 3]}}, "logistic regression tells two apart"),
+        ({"data": {"classes": [1, 2, 3]}}, "data.classes has 3 labels, and logistic regression needs exactly two"),
         ({"serve": {"late": ["nobody"]}}, "not among the clients"),
         ({"schedule": {"rounds": 10**9}}, "at most 1000000 rounds"),
         ({"schedule": {"blocks": 99}}, "at most the model's 5 numbers"),

@@ -110,7 +110,7 @@ def test_mistakes_are_answered_as_for_logistic() -> None:
         small("objective.kind=least", "objective.options={a = 1}")
     with pytest.raises(ConfigError, match="iris has 3 classes and least squares tells two apart"):
         simulate(small("objective.kind=least", "data.source=iris"))
-    with pytest.raises(ConfigError, match=r"data.classes has 3 labels, and least squares tells two apart; name two"):
+    with pytest.raises(ConfigError, match=r"data.classes has 3 labels, and least squares needs exactly two; name two"):
         terms_text(read(case(objective={"kind": "least"}, data={"classes": [1, 2, 3]})))
     with pytest.raises(ConfigError, match=r"data.classes is missing; a sum of parts has a part for each class"):
         build_terms(terms_text(read(case(objective={"kind": "parts"}))))
