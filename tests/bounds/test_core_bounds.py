@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import sqlite3
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from crescendo.core.duplicates import REMEMBERED_ROUNDS, Duplicates
 from crescendo.core.messages import Settled, Update, Word
 from crescendo.core.terms import Terms
 from crescendo.errors import PeerError, UsageError
+from crescendo.privacy.accounting.budget import Budget
 from crescendo.schedules.sizes import ConstantSizes
 from crescendo.schedules.steps import ConstantSteps
 from crescendo.storage.journal import durable_server, journal
@@ -24,10 +26,13 @@ from crescendo.storage.journal.server_state import EPOCHS_AHEAD
 from crescendo.storage.journal.snapshots import KEPT, Snapshot
 from crescendo.storage.ledger import head_note
 from crescendo.storage.ledger.head_note import note, noted
+from crescendo.storage.ledger.ledger_schema import LOCK_TIMEOUT
+from crescendo.storage.ledger.open_ledger import open_ledger
 from crescendo.storage.registry.record_sketch import KEEP, KNOWN, RecordSketch
 from crescendo.storage.upkeep import disk_room, journal_copy, journal_listing
 from crescendo.storage.upkeep.journal_copy import copy_journal
 from crescendo.storage.upkeep.journal_listing import MAX_TRIES, FilesGoAway
+from crescendo.storage.upkeep.ledger_copy import copy_ledger
 from tests.bounds.edges import around
 from tests.storage.durable_play import opened, run_some
 
@@ -205,3 +210,24 @@ def test_two_sets_are_the_same_records_from_so_large_a_share_on(more: int) -> No
     common = int(KNOWN * size) + more
     other = RecordSketch(np.arange(size - common, 2 * size - common, dtype=np.uint64))
     assert (mine.overlap(other) >= KNOWN) is (more >= 0)
+
+
+@pytest.mark.parametrize("how", ["opened", "copied"])
+def test_a_ledger_that_another_process_has_locked_is_waited_for_so_long(
+    how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits, connect = list[float](), sqlite3.connect
+
+    def noted(*words: Any, **options: Any) -> Any:
+        waits.append(options.get("timeout", LOCK_TIMEOUT))
+        return connect(*words, **options)
+
+    path = tmp_path / "ledger.sqlite"
+    with open_ledger(path, Budget(1.0, 1e-6)):
+        monkeypatch.setattr(sqlite3, "connect", noted)
+        if how == "copied":
+            copy_ledger(path, tmp_path / "copy.sqlite")
+    if how == "opened":
+        with open_ledger(path, read_only=True):
+            pass
+    assert waits and set(waits) == {LOCK_TIMEOUT}

@@ -18,7 +18,12 @@ from crescendo.network.protocol.tree_messages import NodeHello
 from crescendo.network.protocol.wire_messages import VoidRound
 from crescendo.network.server import commit_queue, health, service, spending
 from crescendo.network.server.admitted_streams import POLL, WARNING, AdmittedStreams
-from crescendo.network.server.aggregator_streams import SPARE_AGGREGATORS, AggregatorStreams
+from crescendo.network.server.aggregator_streams import (
+    SPARE_AGGREGATORS,
+    TOGETHER,
+    AggregatorSession,
+    AggregatorStreams,
+)
 from crescendo.network.server.commit_queue import MAX_BATCH
 from crescendo.network.server.health import LONGEST
 from crescendo.network.server.history_check import MAX_WAIT, HistoryCheck
@@ -33,6 +38,7 @@ from crescendo.network.transport.retry import Backoff
 from crescendo.storage.upkeep.disk_room import MARGIN, DiskRoom, Room, Usage
 from crescendo.storage.upkeep.disk_room import WARNING as TIMES_THE_RESERVE
 from tests.bounds.edges import around
+from tests.bounds.test_transport_bounds import run_virtually, turns
 from tests.core.sums import FOUR
 from tests.network.server.service_play import BelowANode, away, long_run, played
 from tests.network.server.test_commit_queue import Played, play
@@ -406,3 +412,17 @@ def test_a_model_of_numbers_that_a_wire_cannot_carry_is_refused(tmp_path: Path) 
 def test_a_session_begins_with_all_its_room() -> None:
     session = Session(0)
     assert session.in_flight._value == MAX_IN_FLIGHT_PER_CLIENT and session.large_in_flight._value == 1
+
+
+@pytest.mark.parametrize("late", [-0.1, 0.0, 0.1])
+def test_on_a_bad_line_the_first_model_waits_so_long_for_the_other_clients(late: float) -> None:
+    async def waits(loop: asyncio.AbstractEventLoop, move: Any) -> None:
+        gathering = asyncio.create_task(AggregatorSession(NodeHello("node"))._gather())
+        await turns()
+        move(TOGETHER + late)
+        await turns()
+        assert gathering.done() is (late >= 0.0)
+        gathering.cancel()
+        await asyncio.gather(gathering, return_exceptions=True)
+
+    run_virtually(waits)

@@ -185,7 +185,9 @@ class LedgerFile:
         mode = "rw" if writable else "ro"
         still = "" if writable or _beside(self.path, "-wal").exists() else "&immutable=1"  # else a log would be begun
         uri = f"{self.path.absolute().as_uri()}?mode={mode}{still}"
-        db = sqlite3.connect(uri, uri=True, isolation_level=None, timeout=10, check_same_thread=False)
+        db = sqlite3.connect(
+            uri, uri=True, isolation_level=None, timeout=ledger_schema.LOCK_TIMEOUT, check_same_thread=False
+        )
         self._db = db
         fresh = not db.execute("select count(*) from sqlite_master").fetchone()[0]
         if not fresh or not (writable and create):

@@ -11,6 +11,7 @@ from crescendo.errors import DataError
 from crescendo.storage.formats import LEDGER
 from crescendo.storage.ledger.ledger_faults import LedgerDamaged
 
+LOCK_TIMEOUT = 10.0  # seconds that SQLite waits for a lock which another process has
 APPLICATION = 0x43524C47  # "CRLG", in the header of the file
 BACKUP = 0x43524C42  # "CRLB", in the header of a copy: in the file itself, so that it goes wherever the file is copied
 

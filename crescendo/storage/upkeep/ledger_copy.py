@@ -10,6 +10,7 @@ from pathlib import Path
 
 from crescendo import system
 from crescendo.storage.ledger.ledger_faults import explained
+from crescendo.storage.ledger.ledger_schema import LOCK_TIMEOUT
 from crescendo.whole_files import PRIVATE_FILE
 
 WAL, LOCK = "-wal", ".lock"
@@ -29,7 +30,10 @@ def copy_ledger(path: Path, to: Path) -> None:
                 shutil.copyfile(log, to.with_name(to.name + WAL))
         else:
             uri = f"{path.absolute().as_uri()}?mode=ro"
-            with closing(sqlite3.connect(uri, uri=True, timeout=10)) as source, closing(sqlite3.connect(to)) as target:
+            with (
+                closing(sqlite3.connect(uri, uri=True, timeout=LOCK_TIMEOUT)) as source,
+                closing(sqlite3.connect(to)) as target,
+            ):
                 source.backup(target)
     with closing(sqlite3.connect(to)) as copied, explained(path):
         copied.execute(
