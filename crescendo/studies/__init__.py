@@ -1,1 +1,1 @@
-"""Many runs of one run file, side by side: comparisons with rival algorithms and sweeps over keys."""
+"""Studies of many runs of one run file: comparisons with rival algorithms and sweeps over keys."""

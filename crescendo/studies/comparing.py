@@ -1,4 +1,4 @@
-"""`compare`: our algorithm against rivals, on the same records, clock, network, gradients and seeds."""
+"""The `compare` call: our algorithm against rivals, on the same records, clock, network, gradients and seeds."""
 
 from __future__ import annotations
 
@@ -36,7 +36,10 @@ _Options = Mapping[str, Mapping[str, Any]]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Comparison:
-    """What came of it: ``contestants`` has our own algorithm first. ``equal`` says what was equal beside the gradients."""
+    """The results of a comparison.
+
+    ``contestants`` starts with our own algorithm. ``equal`` names the quantity held equal in addition to the gradients.
+    """
 
     name: str
     config: Config
@@ -51,7 +54,7 @@ class Comparison:
     out: Path | None = None
     guess: float | None = None  # the score of the best constant answer on the test part
     score: Score = ACCURACY
-    said: str = ""  # what the run file lacks, as lines of comment above it
+    said: str = ""  # comment lines above the run file that name its missing inputs
 
     @property
     def ours(self) -> Contestant:
@@ -68,16 +71,16 @@ class Comparison:
         return comparison_view.as_html(self)
 
     def summary(self) -> str:
-        """What can be told, a line for each algorithm and statement."""
+        """Return one line for each algorithm and each statement."""
         return comparison_view.summary(self)
 
     def plot(self, against: str = "gradients") -> Any:
-        """The mean score over seeds as a plotly figure, a line for each algorithm, against gradients, seconds or bytes."""
+        """Plot the mean score over seeds with plotly, one line per algorithm, against gradients, seconds or bytes."""
         return comparison_view.plot(self, against)
 
     @property
     def total(self) -> StudyTotal | None:
-        """What all its private runs cost together, the trials of tuning among them; None where none was private."""
+        """The privacy cost of all private runs together, tuning trials included; None if no run was private."""
         trials = [
             trial.outcome.privacy for one in self.contestants if one.tuned is not None for trial in one.tuned.trials
         ]
@@ -85,7 +88,7 @@ class Comparison:
 
     @property
     def withheld(self) -> str | None:
-        """Why no epsilon is stated, where terms were looked at."""
+        """Why no epsilon is stated, if a look at the records chose the privacy terms."""
         return withheld_of(outcome for one in self.contestants for outcome in one.outcomes)
 
     def verdicts(self) -> list[RivalVerdict]:
@@ -139,14 +142,14 @@ def compare(
     tell: Listener = unheard,
     memory: InMemory = NOTHING,
 ) -> Comparison:
-    """Run a config with our own algorithm and with each of ``rivals``, once for every seed, and hold them against each other.
+    """Run a config with our own algorithm and with each of ``rivals``, once per seed, and compare the results.
 
-    ``tune`` gives every algorithm that many trials beforehand, on a part of the training records. ``target`` is a score to reach,
-    an accuracy or, where numbers are predicted, an R²; ``equal`` is what a private comparison holds equal ("epsilon" or "noise"),
-    and ``options`` fixes options by algorithm. The records and their test part are those of the run file's own seed in every run;
-    further seeds change all else. With ``out``, the folder gets a file for every finished run, then ``comparison.csv`` and
-    ``comparison.html``; the same call goes on where it stopped. ``memory`` stands in for the records and the model that the
-    config names; `crescendo.compare` takes these as they are.
+    ``tune`` first gives every algorithm that many trials on a part of the training records. ``target`` is a score to
+    reach: an accuracy, or an R² for regression. ``equal`` ("epsilon" or "noise") is the quantity that a private
+    comparison holds equal. ``options`` fixes options by algorithm. Every run uses the records and the test part of the
+    run file's own seed; further seeds change everything random after that. With ``out``, the folder gets a file for
+    every finished run, then ``comparison.csv`` and ``comparison.html``; repeating the call resumes where it stopped.
+    ``memory`` replaces the records and the model that the config names; `crescendo.compare` accepts them directly.
     """
     _check(rivals, seeds, tune)
     memory.check_out(out)
@@ -190,9 +193,9 @@ def compare(
 
 def _check(rivals: Sequence[str], seeds: int, trials: int) -> None:
     known = ", ".join(name for name in ALGORITHMS if name != OURS)
-    if isinstance(rivals, str):  # a sequence of texts too, of a letter each
-        raise UsageError(f"rivals is a list, here {json.dumps(rivals.split(','))}, not a text")
-    check_texts(() if rivals is None else rivals, 'rivals is a list of names, such as ["fedavg"]')
+    if isinstance(rivals, str):  # a string is a sequence of strings too
+        raise UsageError(f"rivals must be a list, here {json.dumps(rivals.split(','))}, not a string")
+    check_texts(() if rivals is None else rivals, 'rivals must be a list of names, such as ["fedavg"]')
     if not rivals:
         raise ConfigError(f"a comparison needs a rival; name one or more with --with, of {known}")
     for name, times in Counter(rivals).items():
@@ -213,7 +216,7 @@ def _check_target(target: float | None, score: Score) -> None:
 
 
 def parsed_options(texts: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Options as a command line has them.
+    """Parse the ``--option`` values of a command line.
 
     >>> parsed_options(["fedavg.rate=0.5", "fedavg.local_steps=10"])
     {'fedavg': {'rate': 0.5, 'local_steps': 10}}
@@ -224,16 +227,18 @@ def parsed_options(texts: Sequence[str]) -> dict[str, dict[str, Any]]:
         name, dot, option = (part.strip() for part in key.partition("."))
         if not (name and dot and option and equals and value.strip()):
             raise ConfigError(
-                f"--option {text} is not of the form name.key=value; write for example --option fedavg.rate=0.5"
+                f"--option {text} is not of the form name.key=value; write, for example, --option fedavg.rate=0.5"
             )
         found.setdefault(name, {})[option] = toml_value(value.strip(), f"--option {text}")
     return found
 
 
 def _given_options(options: _Options, names: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """The options that the caller fixes, of every algorithm; ConfigError for what is none."""
+    """Return the options that the caller fixes for each algorithm; raise ConfigError for an invalid option."""
     if not isinstance(options, Mapping) or not all(isinstance(one, Mapping) for one in options.values()):
-        raise UsageError(f'options go by algorithm, such as {{"fedavg": {{"rate": 0.5}}}}, not {show(options)}')
+        raise UsageError(
+            f'options must map algorithms to options, such as {{"fedavg": {{"rate": 0.5}}}}, not {show(options)}'
+        )
     for name in options:
         if name not in names:
             algorithm(name)
@@ -254,7 +259,7 @@ def _seeded(config: Config, more: int) -> Any:
 
 
 def _with_test(config: Config, given: Dataset | None) -> tuple[Dataset, Records]:
-    """The records, and those of them that are to be tested on."""
+    """Return the data set and its test part."""
     data = load_data(config) if given is None else given
     if data.test is None or not len(data.test):
         raise ConfigError(f"{data.name} has no test part to compare on; set data.test above 0")
@@ -271,7 +276,7 @@ def _tune_all(
     tell: Listener,
     memory: InMemory,
 ) -> dict[str, Tuned]:
-    training = replace(data, test=None)  # all that the tuner gets
+    training = replace(data, test=None)  # the tuner never sees the test part
     found = {}
     for name in names:
         found[name] = tune(trial_points(algorithm(name), config, training, trials, given[name], memory), store, tell)
@@ -281,7 +286,7 @@ def _tune_all(
 
 
 def _refuse_failed(outcomes: Sequence[Outcome]) -> None:
-    """If our own runs cannot start, there is nothing to compare with."""
+    """Raise if none of our own runs could start: there is then nothing to compare with."""
     if all(one.status == "failed" for one in outcomes):
         raise UsageError(outcomes[0].says)
 
@@ -299,7 +304,10 @@ def _run_all(
     tell: Listener,
     memory: InMemory,
 ) -> tuple[Contestant, ...]:
-    """Seed by seed, so that a comparison that is stopped has whole seeds. If ours cannot start, nothing can be compared."""
+    """Run every algorithm seed by seed, so that an interrupted comparison has whole seeds.
+
+    The first run is ours: if it cannot start, nothing can be compared.
+    """
     part = f"records of seed {every[0].run.seed}{memory.mark}"
     points = [
         StudyPoint(f"{name} seed {config.run.seed}", config, name, chosen[name], data, part, memory.objective)
@@ -310,7 +318,7 @@ def _run_all(
     _refuse_failed(outcomes)
     if outcomes[0].status == "done" and outcomes[0].score is None:
         raise UsageError(
-            f"this run measures no {points[0].score.words}, by which algorithms are compared; {points[0].score.remedy}"
+            f"this run measures no {points[0].score.words}, and a comparison needs it; {points[0].score.remedy}"
         )
     outcomes += run_all(points[1:], store, tell)
     return tuple(
@@ -320,7 +328,7 @@ def _run_all(
 
 
 def _usual_target(contestants: Sequence[Contestant], guess: float) -> float | None:
-    """Most of the way from the best constant answer to the best mean at the end; None if that is no way up."""
+    """Return a score most of the way from the best constant answer to the best final mean; None if no mean is better."""
     means = [mean.mean for one in contestants if (mean := one.mean("score")) is not None]
     best = max(means, default=guess)
     return round(guess + NEAR * (best - guess), 4) if best > guess else None

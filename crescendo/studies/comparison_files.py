@@ -1,5 +1,4 @@
-"""What the page of a comparison tells: results, what can be told from them, what was equal, and how each was "
-"tuned."""
+"""The page and the CSV of a comparison: results, statements, equal conditions, and tuning."""
 
 from __future__ import annotations
 
@@ -21,21 +20,21 @@ from crescendo.studies.verdicts import listed, summary
 
 _HEAD = ("algorithm", "part", "seed", "options", *MEASURES, "seconds_to_target", "bytes_to_target")
 _EVERY_STATEMENT = (
-    "Crescendo against each rival. Seeds are shared, so each statement rests on the 95% t-interval of what the two differ "
-    "by, seed by seed; of twenty statements about equal algorithms one would be wrong. Seeds do not change the test part: "
-    "whether other records would say the same is another question. Ratios are theirs over ours."
+    "Crescendo against each rival. The algorithms share seeds, so each statement rests on the 95% t-interval of the paired "
+    "differences; of twenty statements about equal algorithms, about one would be wrong. Seeds do not change the test part, "
+    "so the intervals do not cover the choice of test records. Ratios are theirs over ours."
 )
 
 
 def write_comparison(found: Comparison, folder: Path, standalone: bool = False) -> None:
-    """``comparison.csv``, then ``comparison.html``: who sees the page finds the rest complete."""
+    """Write ``comparison.csv``, then ``comparison.html``: when the page exists, the table is complete."""
     page, table = PAGES
     write_text(folder / table, csv_of(found))
     write_text(folder / page, comparison_page(story_of_comparison(found), script_for(folder, standalone), made_now()))
 
 
 def csv_of(found: Comparison) -> str:
-    """A row for every run on the test part, and one for every trial on the validation part."""
+    """Return a CSV with a row for every run on the test part and for every trial on the validation part."""
     rows = []
     for one in found.contestants:
         for seed, outcome in zip(found.seeds, one.outcomes, strict=True):
@@ -49,7 +48,7 @@ def csv_of(found: Comparison) -> str:
 
 
 def story_of_comparison(found: Comparison) -> ComparisonStory:
-    """What the page tells."""
+    """Collect the content of the page."""
     verdicts = found.verdicts()
     tuned = found.ours.tuned is not None
     return ComparisonStory(
@@ -105,7 +104,7 @@ def _headline(found: Comparison) -> list[tuple[str, str, str]]:
 
 
 def _half(mean: Interval) -> str:
-    """The interval of a headline, behind its mean."""
+    """Format the interval that follows a mean in a headline."""
     if mean.low is None or mean.high is None:
         return f"{mean.lacks.strip(' ()')}; " if mean.lacks else ""
     return f"{mean.low:.4f} to {mean.high:.4f}; " if mean.skew else f"± {(mean.high - mean.low) / 2:.4f}; "
@@ -159,7 +158,7 @@ def _epsilon(one: Contestant) -> str:
 
 
 def _reached(one: Contestant, target: float, measure: str) -> str:
-    """The mean if every seed reached it, else in how many it was reached: a mean over those alone would flatter."""
+    """Format the mean if every seed reached the target, otherwise the count that did: a mean over those would flatter."""
     values = one.reached(target, measure)
     known = [value for value in values if value is not None]
     if len(known) < len(values):
@@ -175,37 +174,36 @@ def _equal(found: Comparison) -> list[str]:
         else f"{min(gradients, default=0):,} to {max(gradients, default=0):,}"
     )
     said = [
-        f"Gradients: {work} over all clients in every run. Round sizes are each algorithm's own; where nothing "
-        "else was asked for, a rival "
-        "takes as many local steps as make no more rounds than the run file has.",
-        f"Records: one test part of {found.tested:,} records, cut or read once, for all runs; a seed decides who gets which "
-        "training record, the same for every algorithm.",
-        "Clock, network and first model: the run file's, drawn from the seed, the same for every algorithm.",
+        f"Gradients: {work} over all clients in every run. Each algorithm has its own round sizes; by default a rival "
+        "takes enough local steps to need no more rounds than the run file has.",
+        f"Records: all runs share one test part of {found.tested:,} records; each seed distributes the training records over "
+        "the clients, in the same way for every algorithm.",
+        "Clock, network and first model: as in the run file, drawn from the seed, the same for every algorithm.",
     ]
     if found.withheld is not None:
         said.append(
-            "Budget: one for all, for which each algorithm has the noise that it would need. No epsilon is stated."
+            "Budget: the same for all; each algorithm has the noise that this budget would need. No epsilon is stated."
         )
     elif found.equal == "epsilon":
         said.append(
-            "Epsilon and delta: stated for all; each algorithm has the least noise that keeps them over its own rounds."
+            "Epsilon and delta: the same for all; each algorithm has the least noise that meets them over its own rounds."
         )
     elif found.equal == "noise":
-        said.append("Noise: one sigma for all; each algorithm's own epsilon is in the table, and they differ.")
+        said.append("Noise: one sigma for all; the table has each algorithm's epsilon, and they differ.")
     if found.target is not None:
         way = f"{NEAR:.0%} of the way from {found.score.guessing} to the best mean at the end"
-        how = "as asked for" if found.target_given else way
+        how = "as requested" if found.target_given else way
         said.append(
-            f"Target {found.score.words}: {found.target:.4g}, {how}. It is read on the test part and chooses nothing."
+            f"Target {found.score.words}: {found.target:.4g}, {how}. It is measured on the test part and decides nothing."
         )
     else:
         said.append(
-            f"Target {found.score.words}: none, as no algorithm beats {found.score.guessing}; --target sets one."
+            f"Target {found.score.words}: none, because no algorithm beats {found.score.guessing}; set one with --target."
         )
     if not found.trials:
         said.append(
-            "Tuning: none. Every algorithm has the run file's step sizes, and at one step size algorithms cannot be compared: "
-            "a mean of updates moves the model less than their sum, for example. --tune N gives all the same number of trials."
+            "Tuning: none. Every algorithm uses the run file's step sizes, and algorithms cannot be compared at one step size: "
+            "for example, a mean of updates moves the model less than their sum. --tune N gives each the same number of trials."
         )
     return said
 

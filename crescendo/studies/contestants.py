@@ -1,4 +1,4 @@
-"""One algorithm of a comparison: how it was run, and what came of every seed."""
+"""One algorithm of a comparison: its options, and its outcome for every seed."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ _POINTS = 300  # of a curve
 
 @dataclass(frozen=True, eq=False)
 class Contestant:
-    """``outcomes`` are in the order of the seeds, which all algorithms share."""
+    """An algorithm and its outcomes, one per seed, in the order of the seeds that all algorithms share."""
 
     name: str
     about: str
     options: Mapping[str, Any]
     outcomes: tuple[Outcome, ...]
-    fixed: Mapping[str, Any] = field(default_factory=dict)  # options that the caller gave, which no search changes
+    fixed: Mapping[str, Any] = field(default_factory=dict)  # set by the caller, not searched
     tuned: Tuned | None = None
 
     def values(self, measure: str) -> list[float | None]:
-        """Of every seed: ``score``, ``accuracy``, ``r2``, ``rmse``, ``loss``, ``virtual_seconds``, ``bytes``, or a count."""
+        """Return a measure per seed: score, accuracy, r2, rmse, loss, virtual_seconds, bytes, or a count."""
         return [_value(one, measure) for one in self.outcomes]
 
     def mean(self, measure: str) -> Interval | None:
-        """None if a seed lacks it."""
+        """Return the mean over seeds; None if a seed lacks the measure."""
         return mean_of(self.values(measure), limits(measure_of(self.outcomes, measure)))
 
     def reached(self, target: float, measure: str) -> list[float | None]:
-        """Of every seed: the least ``measure`` at which a model had the score ``target``."""
+        """Return, per seed, the least ``measure`` at which a model had the score ``target``."""
         return [one.reached(target, measure) for one in self.outcomes]
 
     def count(self, status: str) -> int:
@@ -43,7 +43,7 @@ class Contestant:
 
     @property
     def epsilon(self) -> float | None:
-        """What a run spends; it does not depend on the seed. The largest, should it."""
+        """The epsilon of a run: the largest over seeds, though it should not depend on the seed."""
         found = [one.privacy["epsilon"] for one in self.outcomes if one.privacy]
         return None if None in found else max(found, default=None)
 
@@ -53,7 +53,7 @@ class Contestant:
 
 
 def measure_of(outcomes: Sequence[Outcome], measure: str) -> str:
-    """The measure itself; a score is an accuracy or, where numbers are predicted, an R²."""
+    """Return the measure, with "score" resolved to accuracy or, for regression, to R²."""
     if measure != "score":
         return measure
     return "r2" if any(one.accuracy is None and one.r2 is not None for one in outcomes) else "accuracy"
@@ -67,7 +67,7 @@ def _value(outcome: Outcome, measure: str) -> float | None:
 
 
 def course(outcomes: Sequence[Outcome], measure: str) -> tuple[list[float], list[Interval | None]]:
-    """The score along ``measure``, over seeds: at each x that of the newest model by then. Empty if a run has no curve."""
+    """Return the mean score along ``measure``, using each run's newest model at each x; empty if a run has no curve."""
     if not outcomes or not all(one.curve for one in outcomes):
         return [], []
     ends = [one.curve[measure][-1] for one in outcomes]
@@ -81,7 +81,7 @@ def course(outcomes: Sequence[Outcome], measure: str) -> tuple[list[float], list
 
 
 def _held(outcome: Outcome, measure: str, grid: Any) -> list[float | None]:
-    """The last score that was measured at or before each x; a run that has ended keeps its model."""
+    """Return the last score measured at or before each x; a run that has ended keeps its last score."""
     xs, scores = np.asarray(outcome.curve[measure], dtype=np.float64), outcome.scores
     places = np.searchsorted(xs, grid * (1 + 1e-12), side="right") - 1
     return [scores[place] if place >= 0 else None for place in places]

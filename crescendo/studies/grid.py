@@ -1,8 +1,10 @@
-"""The grid of a sweep: every combination of the values that ``--over`` options name.
+"""The grid of a sweep: every combination of the values listed by ``--over`` options.
 
-An option is ``KEY=VALUES``: the dotted key of a run file, then values with commas between them. A value is what ``--set`` takes,
-TOML or a bare word, or a range ``A..B`` of whole numbers, both ends included. Commas within quotes, brackets and braces are part
-of a value.
+An option is ``KEY=VALUES``: a dotted key of the run file, then values separated by commas. A value is TOML or a bare
+word,
+as for ``--set``, or a range ``A..B`` of whole numbers, both ends included. Commas within quotes, brackets and braces
+are
+part of a value.
 """
 
 from __future__ import annotations
@@ -18,14 +20,14 @@ from crescendo.config.loading import toml_value
 from crescendo.errors import ConfigError, UsageError
 
 MOST_POINTS = 10_000
-_FORM = "write for example --over clients.count=2,5,10 or --over run.seed=0..4"
+_FORM = "write, for example, --over clients.count=2,5,10 or --over run.seed=0..4"
 _RANGE = re.compile(r"([+-]?\d+)\.\.([+-]?\d+)")
 _CLOSES = {"[": "]", "{": "}"}
 
 
 @dataclass(frozen=True)
 class Axis:
-    """A key of the run file and the values it takes, as ``--set`` would have them.
+    """A key of the run file and its values, in the form that ``--set`` takes.
 
     >>> Axis.of("run.seed=0..2, 7")
     Axis(key='run.seed', values=('0', '1', '2', '7'))
@@ -54,35 +56,35 @@ class Axis:
 
 
 def axes_of(options: Sequence[str]) -> list[Axis]:
-    """The axes of a grid; ConfigError for none, for a key that is there twice, and for too many points."""
-    if isinstance(options, str):  # a sequence of texts too, of a letter each
-        raise UsageError(f'over is a list, here ["{options}"], not a text')
-    check_texts(() if options is None else options, 'over is a list of texts, such as ["clients.count=2,5"]')
+    """Parse the axes of a grid; raise ConfigError for no axes, for a repeated key and for too many points."""
+    if isinstance(options, str):  # a string is a sequence of strings too
+        raise UsageError(f'over must be a list, here ["{options}"], not a string')
+    check_texts(() if options is None else options, 'over must be a list of strings, such as ["clients.count=2,5"]')
     if not options:
         raise ConfigError(f"a sweep needs a key to vary; {_FORM}")
     axes = [Axis.of(option) for option in options]
     twice = [key for key, times in Counter(axis.key for axis in axes).items() if times > 1]
     if twice:
-        raise ConfigError(f"--over {twice[0]} is there twice; put all its values into one option")
+        raise ConfigError(f"--over {twice[0]} is given twice; put all its values into one option")
     count = math.prod(len(axis.values) for axis in axes)
     if count > MOST_POINTS:
         raise ConfigError(
-            f"this grid has {count:,} points, and a sweep takes {MOST_POINTS:,} at most; leave some values out"
+            f"this grid has {count:,} points, but a sweep has at most {MOST_POINTS:,}; leave some values out"
         )
     return axes
 
 
 def check_texts(found: object, due: str) -> None:
-    """UsageError that says what is ``due`` for anything but a list of texts; of what it holds nothing is shown."""
+    """Raise UsageError, stating what is ``due``, for anything but a list of strings; the error shows none of its values."""
     if not isinstance(found, list | tuple):
         raise UsageError(f"{due}, not of type {type(found).__name__}")
     strange = [one for one in found if not isinstance(one, str)]
     if strange:
-        raise UsageError(f"{due}, and this one has something of type {type(strange[0]).__name__} in it")
+        raise UsageError(f"{due}, but it holds a value of type {type(strange[0]).__name__}")
 
 
 def combinations(axes: Sequence[Axis]) -> Iterator[tuple[str, ...]]:
-    """A value of every axis; the last axis turns fastest.
+    """Yield every combination of values, one per axis; the last axis varies fastest.
 
     >>> list(combinations([Axis("a", ("1", "2")), Axis("b", ("x", "y"))]))
     [('1', 'x'), ('1', 'y'), ('2', 'x'), ('2', 'y')]
@@ -91,17 +93,17 @@ def combinations(axes: Sequence[Axis]) -> Iterator[tuple[str, ...]]:
 
 
 def overrides_of(axes: Sequence[Axis], values: Sequence[str]) -> list[str]:
-    """The point as ``--set`` options."""
+    """Return the point as ``--set`` options."""
     return [f"{axis.key}={value}" for axis, value in zip(axes, values, strict=True)]
 
 
 def _parts(text: str, option: str) -> list[str]:
-    """What stands between the commas that are in no quotes, brackets or braces."""
+    """Split at the commas outside quotes, brackets and braces."""
     parts, start, open_, quote, at = [], 0, [""], "", 0
     while at < len(text):
         letter = text[at]
         if quote:
-            at += letter == "\\" and quote == '"'  # what follows is escaped; TOML knows that in double quotes only
+            at += letter == "\\" and quote == '"'  # skip the escaped letter; TOML escapes in double quotes only
             quote = "" if letter == quote else quote
         elif letter in "\"'":
             quote = letter
@@ -125,7 +127,7 @@ def _parts(text: str, option: str) -> list[str]:
 
 
 def _spelled_out(part: str, option: str) -> list[str]:
-    """The numbers of a range; any other value as it is.
+    """Return the numbers of a range; any other value unchanged.
 
     >>> _spelled_out("-1..1", ""), _spelled_out("../w8a", "")
     (['-1', '0', '1'], ['../w8a'])
@@ -134,7 +136,7 @@ def _spelled_out(part: str, option: str) -> list[str]:
     if found is None:
         if _is_range_of_fractions(part):
             raise ConfigError(
-                f"--over {option} has the range {part}; a range has whole numbers, so list the values instead"
+                f"--over {option} has the range {part}; a range takes whole numbers, so list the values instead"
             )
         return [part]
     first, last = int(found[1]), int(found[2])
@@ -142,7 +144,7 @@ def _spelled_out(part: str, option: str) -> list[str]:
         raise ConfigError(f"--over {option} has the range {part}, which runs backwards; write {last}..{first}")
     if last - first >= MOST_POINTS:
         raise ConfigError(
-            f"--over {option} has a range of {last - first + 1:,} values; {MOST_POINTS:,} points at most are a sweep"
+            f"--over {option} has a range of {last - first + 1:,} values; a sweep has at most {MOST_POINTS:,} points"
         )
     return [str(value) for value in range(first, last + 1)]
 

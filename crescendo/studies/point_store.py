@@ -1,4 +1,4 @@
-"""The folder of a study: a file for every finished point, whole or not there, so that a study can go on where it stopped."""
+"""Store of a study's finished points: one atomically written file each, so that a study can resume where it stopped."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _MARK, _POINTS = "study.json", "points"
 
 
 class PointStore:
-    """What is kept in ``folder``; with None, in memory for as long as the study lasts."""
+    """Keeps outcomes in ``folder``; with None, in memory for as long as the study lasts."""
 
     def __init__(self, folder: Path | None) -> None:
         self.folder = folder
         self._memory: dict[str, Outcome] = {}
 
     def kept(self, point: StudyPoint) -> Outcome | None:
-        """What came of this very run, if it ended; one that failed is tried again."""
+        """Return the stored outcome of this exact run; None if there is none, or if it failed and is to be retried."""
         found = self._memory.get(point.digest) if self.folder is None else _read(self._path(self.folder, point), point)
         return found if found is not None and found.status != "failed" else None
 
@@ -44,7 +44,7 @@ class PointStore:
 
 
 def _read(path: Path, point: StudyPoint) -> Outcome | None:
-    """None for what is not there, or was changed: the point is run again."""
+    """Read an outcome; None if the file is missing or was changed, so that the point runs again."""
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
         return Outcome.from_json(found["outcome"]) if found["digest"] == point.digest else None
@@ -54,10 +54,11 @@ def _read(path: Path, point: StudyPoint) -> Outcome | None:
 
 @contextlib.contextmanager
 def opened(out: Path | None, kind: str, pages: Sequence[str], keeps: bool = True) -> Iterator[PointStore]:
-    """The store of a study of this ``kind`` ("comparison", "sweep"), new or to be gone on with, for one process at a time.
+    """Open the store of a study of this ``kind`` ("comparison", "sweep"), new or resumed, for one process at a time.
 
-    Unless it ``keeps`` what came of its points, there is nothing to go on with next time, and the folder has pages alone.
-    ``pages`` are written at its end: those of an earlier end go, so that they are not taken for this one's.
+    With ``keeps`` False no outcome is stored, the next call starts over, and the folder holds pages only. The study
+    writes
+    ``pages`` at its end; those of an earlier study are deleted first, so that they cannot be mistaken for new ones.
     """
     if out is None:
         yield PointStore(None)
@@ -68,7 +69,7 @@ def opened(out: Path | None, kind: str, pages: Sequence[str], keeps: bool = True
         (out / _POINTS).mkdir(parents=True, exist_ok=True)
     except OSError as error:
         reason = (error.strerror or "unknown reason").lower()
-        raise ConfigError(f"the study's folder {out} cannot be made: {reason}; name another with --out") from None
+        raise ConfigError(f"cannot create the study's folder {out}: {reason}; name another with --out") from None
     handle = os.open(out / _MARK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
     try:
         try:
@@ -86,14 +87,14 @@ def opened(out: Path | None, kind: str, pages: Sequence[str], keeps: bool = True
                 yield PointStore(out if keeps else None)
         except (CrescendoError, OSError):
             if new and not any(_ended(path) for path in (out / _POINTS).iterdir()):
-                shutil.rmtree(out, ignore_errors=True)  # nothing came of it
+                shutil.rmtree(out, ignore_errors=True)  # no point finished
             raise
     finally:
         os.close(handle)
 
 
 def _ended(path: Path) -> bool:
-    """Is it a point that need not be run again?"""
+    """Return True for a stored point that need not run again."""
     try:
         return bool(json.loads(path.read_text(encoding="utf-8"))["outcome"]["status"] != "failed")
     except (OSError, ValueError, KeyError, TypeError):
@@ -101,7 +102,7 @@ def _ended(path: Path) -> bool:
 
 
 def _is_empty(out: Path) -> bool:
-    """Is nothing there, or no more than what a study makes first?"""
+    """Return True if the folder is missing, empty, or holds only an empty points folder."""
     if not out.exists():
         return True
     return out.is_dir() and all(
@@ -117,15 +118,15 @@ def _check(out: Path, kind: str) -> None:
         text = (out / _MARK).read_text(encoding="utf-8")
         found: dict[str, Any] = (
             json.loads(text) if text else {"format": FORMAT, "kind": kind}
-        )  # killed before the first word
+        )  # killed before its first write
         there, number = str(found["kind"]), int(found["format"])
     except (OSError, ValueError, KeyError, TypeError):
         raise ConfigError(
-            f"{out} exists already and is no {kind} to go on with; name another folder with --out, or remove it"
+            f"{out} already exists and holds no {kind} to resume; name another folder with --out, or remove it"
         ) from None
     if there != kind:
         raise ConfigError(f"{out} holds a {there}, not a {kind}; name another folder with --out")
     if number != FORMAT:
         raise ConfigError(
-            f"{out} has format {number}, and this program writes {FORMAT}; name another folder with --out"
+            f"{out} has format {number}, but this version writes {FORMAT}; name another folder with --out"
         )

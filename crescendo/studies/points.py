@@ -1,4 +1,4 @@
-"""A point of a study: one run, what identifies it, and what came of it."""
+"""A point of a study: one run, its digest and its outcome."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ from crescendo.runs.run_events import Event, RunBegan, Sink
 from crescendo.runs.simulate import simulate
 from crescendo.studies.grid import Axis
 
-FORMAT = 1  # of what is kept of a point
+FORMAT = 1  # of a stored point
 Status = Literal["done", "diverged", "failed"]
 _COUNTS = ("gradients", "rounds", "broadcasts", "bytes_up", "bytes_down", "waits")
 _PRIVACY = ("epsilon", "delta", "sigma", "withheld")
 _CURVE = ("k", "gradients", "seconds", "bytes", "loss")
-_NUMBERS = ("rmse", "r2")  # of a test part where numbers are predicted, and what is kept of a point has them only there
+_NUMBERS = ("rmse", "r2")  # of a regression's test part; a stored point has them only then
 
 
 @dataclass(frozen=True, eq=False)
 class StudyPoint:
-    """One run to be made. ``data`` stands in for the records that the config names; ``part`` says in words what they are.
+    """One run to make. ``data`` replaces the records that the config names; ``part`` describes them in words.
 
-    ``objective`` is a model that a program gave, in place of the config's.
+    ``objective`` replaces the config's model with one from the calling program.
     """
 
     label: str
@@ -54,7 +54,7 @@ class StudyPoint:
 
     @cached_property
     def digest(self) -> str:
-        """The same for two points exactly if they are the same run: config, algorithm, options, files and version."""
+        """A hash that two points share only if they are the same run: config, algorithm, options, files and version."""
         asked = {
             "format": FORMAT,
             "version": __version__,
@@ -69,7 +69,7 @@ class StudyPoint:
 
 
 def _files(config: Config) -> list[str]:
-    """The files that a config names by path: records, and a model's code."""
+    """Return the files that a config names by path: records, and a model's code."""
     kind = config.objective.kind
     code = kind.removeprefix(f"{library_of(kind)}:").rpartition(":")[0]
     return [config.data.source, *([code] if code.endswith(".py") else [])]
@@ -91,9 +91,9 @@ def _hashed(path: Path, size: int, changed: int) -> str:
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """What came of a point. ``says`` is the sentence of a run that failed or diverged.
+    """The outcome of a point. ``says`` is the error message of a run that failed or diverged.
 
-    ``curve`` has a column per measure.
+    ``curve`` has one column per measure.
     """
 
     status: Status
@@ -126,22 +126,22 @@ class Outcome:
 
     @property
     def bytes(self) -> int | None:
-        """Sent and received, over all clients."""
+        """Bytes sent and received, over all clients."""
         return self.counts["bytes_up"] + self.counts["bytes_down"] if self.counts else None
 
     @property
     def score(self) -> float | None:
-        """Of the last model on the test part: its accuracy or, where numbers are predicted, its R²."""
+        """The score of the last model on the test part: its accuracy or, for regression, its R²."""
         return self.accuracy if self.accuracy is not None else self.r2
 
     @property
     def scores(self) -> Sequence[float | None]:
-        """The same along the curve."""
+        """The scores along the curve."""
         accuracies = self.curve.get("accuracy", ())
         return accuracies if any(one is not None for one in accuracies) else self.curve.get("r2", accuracies)
 
     def to_json(self) -> dict[str, Any]:
-        """All of it; what only predicted numbers have is absent elsewhere."""
+        """Return all fields; those of a regression are absent from other outcomes."""
         return {name: value for name, value in asdict(self).items() if name not in _NUMBERS or value is not None}
 
     @classmethod
@@ -149,7 +149,7 @@ class Outcome:
         return cls(**found)
 
     def reached(self, target: float, measure: str) -> float | None:
-        """The least ``measure`` (seconds, bytes, gradients) at which a model had the score ``target``; None if none had it."""
+        """Return the least ``measure`` (seconds, bytes, gradients) at which a model had the score ``target``, or None."""
         pairs = zip(self.scores, self.curve[measure], strict=True) if self.curve else ()
         return next((at for score, at in pairs if score is not None and score >= target), None)
 
@@ -163,8 +163,8 @@ def _finite(value: float | None) -> float | None:
 
 
 def run_point(point: StudyPoint, sinks: Sequence[Sink] = ()) -> Outcome:
-    """Run it. A run that breaks off or cannot start is told in its sentence, and stops nobody else."""
-    begun: list[Mapping[str, Any]] = []  # what a private run will have spent, however it ends
+    """Run a point. An error is recorded in its outcome and does not stop the other points."""
+    begun: list[Mapping[str, Any]] = []  # the cost of a private run, however it ends
 
     def began(event: Event) -> None:
         if isinstance(event, RunBegan) and (found := event.prepared.privacy) is not None:
@@ -193,14 +193,14 @@ def run_point(point: StudyPoint, sinks: Sequence[Sink] = ()) -> Outcome:
 
 @dataclass(frozen=True, eq=False)
 class InMemory:
-    """What stands in for the records and the model of a run file; None where the run file names them."""
+    """Records and a model in memory, in place of those that the run file names; None keeps the run file's."""
 
     data: Dataset | None = None
     objective: Any = None
 
     @cached_property
     def mark(self) -> str:
-        """What tells these records from others, beside the run file; empty where that names them."""
+        """A fingerprint of these records for the point's digest; empty if the run file names the records."""
         if self.data is None:
             return ""
         data, test = self.data, self.data.test
@@ -209,28 +209,28 @@ class InMemory:
         return f" in memory {hashlib.sha256(repr((parts, columns)).encode()).hexdigest()}"
 
     def check_out(self, out: Path | str | None) -> None:
-        """UsageError for what is no folder."""
+        """Raise UsageError if ``out`` is not a path."""
         if out is not None and not isinstance(out, str | os.PathLike):
-            raise UsageError(f"out is the path of a folder, not of type {type(out).__name__}")
+            raise UsageError(f"out must be the path of a folder, not of type {type(out).__name__}")
 
     @property
     def said(self) -> str:
-        """Lines of comment above a run file that does not name all that was run."""
+        """Comment lines above a run file that does not name every input of the run."""
         lines = []
         if self.data is not None:
             lines.append(
-                "# The records were in memory, and no file has them: give them again, beside this run file as data=.."
+                "# The records were in memory and are in no file: pass them again as data=.. along with this run file"
             )
         if self.objective is not None:
             name = str(getattr(self.objective, "name", "") or type(self.objective).__name__)
             lines += [
-                f"# The model was in memory ({name:.80}), and objective.kind does not name it: give it again, as objective=..",
-                "# Such a model cannot be told from another, so that no run was kept: the same call makes all of them again",
+                f"# The model was in memory ({name:.80}), and objective.kind does not name it: pass it again as objective=..",
+                "# Such a model has no fingerprint, so no run was stored: the same call makes all of them again",
             ]
         return "".join(f"{line}\n" for line in lines)
 
     def check_axes(self, axes: Sequence[Axis]) -> None:
-        """ConfigError for a key that would change nothing, as what it is about is in memory."""
+        """Raise ConfigError for a key that would change nothing, because its section is replaced from memory."""
         for section, there, what in (
             ("data", self.data, "the records are"),
             ("objective", self.objective, "the model is"),
@@ -238,15 +238,15 @@ class InMemory:
             named = [axis.key for axis in axes if axis.key.partition(".")[0] == section]
             if there is not None and named:
                 raise ConfigError(
-                    f"over has {named[0]}, and {what} in memory and the same in every run; sweep a run file that names "
-                    "them, or call it once for each"
+                    f"over has {named[0]}, but {what} in memory and the same in every run; sweep a run file that names "
+                    "them, or call sweep once for each"
                 )
 
     def check_private(self, base: Config, config: Config) -> None:
-        """ConfigError for a run that is to be private after the defaults of ``base`` were chosen by a look at the records."""
+        """Raise ConfigError for a private run if a look at the records chose the defaults of ``base``."""
         if self.data is not None and base.privacy.mechanism == NONE != config.privacy.mechanism:
             raise ConfigError(
-                f"privacy.mechanism = {config.privacy.mechanism} comes after defaults were chosen by a look at the records; give "
+                f"privacy.mechanism = {config.privacy.mechanism} comes after a look at the records chose the defaults; give "
                 "mechanism, records and classes as keywords, and sweep over the rest"
             )
 
@@ -255,5 +255,5 @@ NOTHING = InMemory()
 
 
 def withheld_of(outcomes: Iterable[Outcome]) -> str | None:
-    """Why no epsilon is stated of runs on terms that were looked at; None where one is, or nothing is private."""
+    """Return why runs state no epsilon if a look at the records chose their terms; None if they state one or are not private."""
     return next((one.privacy["withheld"] for one in outcomes if one.privacy and "withheld" in one.privacy), None)

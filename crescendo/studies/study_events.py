@@ -1,4 +1,4 @@
-"""What a study says of itself while it goes on, and the loop that makes its runs one after the other."""
+"""Progress events of a study, and the loop that runs its points one after the other."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ class PointBegan:
 
 @dataclass(frozen=True, eq=False)
 class PointWent:
-    """An event of the run that goes on."""
+    """An event of the current run."""
 
     event: Event
 
 
 @dataclass(frozen=True, eq=False)
 class PointEnded:
-    """A run has ended, or was found ``kept`` from before."""
+    """A run has ended, or its outcome was already stored (``kept``)."""
 
     point: StudyPoint
     outcome: Outcome
@@ -40,11 +40,11 @@ Listener = Callable[[StudyEvent], None]
 
 
 def unheard(event: StudyEvent) -> None:
-    """The listener of a study that nobody watches."""
+    """Ignore the event."""
 
 
 def counted(tell: Listener, total: int) -> Listener:
-    """The same listener, for a study of several parts: points are numbered through, of ``total`` in all."""
+    """Wrap a listener for a study of several parts: number its points in sequence, up to ``total``."""
     number = 0
 
     def told(event: StudyEvent) -> None:
@@ -58,7 +58,7 @@ def counted(tell: Listener, total: int) -> Listener:
 
 
 def run_all(points: Sequence[StudyPoint], store: PointStore, tell: Listener = unheard) -> list[Outcome]:
-    """What comes of every point, kept as soon as it ends; what is kept already is not run again."""
+    """Run every point and store its outcome as soon as it ends; reuse outcomes already stored."""
     found = []
     for number, point in enumerate(points, 1):
         tell(PointBegan(point, number, len(points)))

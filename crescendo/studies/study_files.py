@@ -1,4 +1,4 @@
-"""What the files of all studies share: the columns of a CSV, means in words, and texts that are written whole."""
+"""Helpers for the files of every study: CSV columns, means as text, and atomic writes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MEASURES = (
 
 
 def measures_of(outcome: Outcome) -> list[Any]:
-    """The columns `MEASURES`. There is no wall time among them, so that a rerun gives the same bytes."""
+    """Return the values of the columns `MEASURES`. Wall time is left out, so that a rerun gives the same bytes."""
     privacy = outcome.privacy or {}
     known = {**outcome.counts, **privacy, **{name: getattr(outcome, name) for name in _FIELDS}}
     return [known.get(name) for name in MEASURES]
@@ -29,9 +29,9 @@ _FIELDS = ("status", "says", "accuracy", "rmse", "r2", "loss", "virtual_seconds"
 
 
 def bounded(found: Interval | None, form: Callable[[float], str] = "{:.4f}".format) -> str:
-    """A mean and half its interval; without the half where all seeds agree, or where there is one.
+    """Format a mean with half its interval; without the half if there is one seed or all seeds agree.
 
-    An interval that is not even about its mean is written with both ends.
+    An asymmetric interval is written with both ends.
 
     >>> bounded(Interval(0.5, 0.4, 0.6, 3)), bounded(Interval(7, 7, 7, 3), "{:.0f}".format), bounded(None)
     ('0.5000 ± 0.1000', '7', 'none')
@@ -78,7 +78,7 @@ def csv_text(head: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
 
 
 def write_text(path: Path, text: str) -> None:
-    """The whole text, or what was there before."""
+    """Replace a file atomically: a reader sees the old text or the new one."""
     draft = path.with_name(f".{path.name}.draft")
     draft.write_text(text, encoding="utf-8")
     draft.replace(path)

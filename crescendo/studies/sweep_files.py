@@ -18,14 +18,14 @@ from crescendo.studies.study_files import MEASURES, at_most, bounded, csv_text, 
 from crescendo.studies.sweeping import PAGES, SEED, Sweep, SweptGroup
 
 _ON_THE_TEST_PART = (
-    "{} is measured on the test part: a setting that is chosen by it was tuned on the test part, and its {} "
-    "is too good to quote."
+    "{} is measured on the test part: a setting chosen by it was tuned on the test part, and its {} "
+    "is too optimistic to report."
 )
 _PRIVATE = "Each epsilon covers one run, and runs on the same records add up: {}."
 
 
 def write_sweep(found: Sweep, folder: Path, standalone: bool = False) -> None:
-    """``sweep.csv``, then ``sweep.html``: who sees the page finds the rest complete."""
+    """Write ``sweep.csv``, then ``sweep.html``: when the page exists, the table is complete."""
     rows = [[*point.values, *measures_of(point.outcome)] for point in found.points]
     page, table = PAGES
     write_text(folder / table, csv_text([*found.keys, *MEASURES], rows))
@@ -33,7 +33,7 @@ def write_sweep(found: Sweep, folder: Path, standalone: bool = False) -> None:
 
 
 def story_of(found: Sweep) -> SweepStory:
-    """What the page tells."""
+    """Collect the content of the page."""
     key, lines, log = _lines(found)
     troubles = [
         f"{_setting(found.keys, point.values)}: {point.outcome.status}: {point.outcome.says}"
@@ -60,7 +60,7 @@ def story_of(found: Sweep) -> SweepStory:
 
 
 def _scored(found: Sweep) -> str:
-    """The head of a column of scores."""
+    """Return the heading of a column of scores."""
     return ACCURACY.words if found.score is None else found.score.words
 
 
@@ -132,7 +132,7 @@ def _epsilon(one: Outcome) -> str:
 
 
 def _lines(found: Sweep) -> tuple[str, list[StudyLine], bool]:
-    """A line along the key with the most values, one for each setting of the others; nothing where that is no picture."""
+    """Return lines along the key with the most values, one for each setting of the other keys; none if too many."""
     axes = [axis for axis in found.axes if axis.key != SEED]
     long = max(axes, key=lambda axis: (_numeric(axis.values), len(axis.values)), default=None)
     if long is None or len(long.values) < 2:

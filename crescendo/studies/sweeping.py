@@ -1,4 +1,4 @@
-"""`sweep`: a run file over a grid of its keys; each point is a run of its own, kept as soon as it ends."""
+"""The `sweep` call: a run file over a grid of its keys, with each point's run stored as soon as it ends."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PAGES = ("sweep.html", "sweep.csv")
 
 @dataclass(frozen=True, eq=False)
 class SweptPoint:
-    """A value of every axis, and what came of the run."""
+    """A value on every axis, and the outcome of the run."""
 
     values: tuple[str, ...]
     outcome: Outcome
@@ -35,18 +35,18 @@ class SweptPoint:
 
 @dataclass(frozen=True, eq=False)
 class SweptGroup:
-    """The points that differ in nothing but the seed."""
+    """Points that differ only in the seed."""
 
-    values: tuple[str, ...]  # of every axis but the seed's
+    values: tuple[str, ...]  # on every axis but the seed's
     outcomes: tuple[Outcome, ...]
 
     @property
     def clean(self) -> bool:
-        """Did every run of it end without diverging?"""
+        """True if every run of the group ended without diverging."""
         return all(one.status == "done" for one in self.outcomes)
 
     def mean(self, measure: str) -> Interval | None:
-        """Of one of `_MEASURES`, or of a count; None if a run lacks it."""
+        """Return the mean of one of `_MEASURES` or of a count; None if a run lacks it."""
         return mean_of(
             [one.counts.get(measure) if measure not in _MEASURES else getattr(one, measure) for one in self.outcomes],
             limits(measure_of(self.outcomes, measure)),
@@ -58,7 +58,7 @@ _MEASURES = ("score", "accuracy", "r2", "rmse", "loss", "virtual_seconds", "byte
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Sweep:
-    """Every point of a grid, in its order. ``run_file`` is the text of the first point's whole run file."""
+    """Every point of a grid, in grid order. ``run_file`` is the full run file of the first point."""
 
     name: str
     axes: tuple[Axis, ...]
@@ -73,21 +73,21 @@ class Sweep:
         return sweep_view.as_html(self)
 
     def summary(self) -> str:
-        """A line for each setting."""
+        """Return one line per setting."""
         return sweep_view.summary(self)
 
     @property
     def history(self) -> Any:
-        """Every run, one a row: a pandas DataFrame where pandas is installed, else a list of dictionaries."""
+        """All runs, one per row: a pandas DataFrame if pandas is installed, otherwise a list of dictionaries."""
         return result_view.history([{**one.pop("values"), **one} for one in self.as_json()["points"]])
 
     def plot(self) -> Any:
-        """The mean of each setting with its interval over seeds, as a plotly figure."""
+        """Plot the mean of each setting with its interval over seeds, as a plotly figure."""
         return sweep_view.plot(self)
 
     @property
     def withheld(self) -> str | None:
-        """Why no epsilon is stated, where terms were looked at."""
+        """Why no epsilon is stated, if a look at the records chose the privacy terms."""
         return withheld_of(point.outcome for point in self.points)
 
     @property
@@ -96,28 +96,28 @@ class Sweep:
 
     @property
     def varied(self) -> tuple[str, ...]:
-        """The keys but the seed."""
+        """The keys except the seed."""
         return tuple(key for key in self.keys if key != SEED)
 
     @property
     def measure(self) -> Literal["score", "loss"]:
-        """What points are compared by: the score where there is one."""
+        """The measure that ranks points: the score if there is one, otherwise the loss."""
         return "loss" if self.score is None else "score"
 
     @property
     def score(self) -> Score | None:
-        """What the points are scored by: accuracy, or R² where every point predicts numbers; of both there is no better."""
+        """The score of the points, accuracy or R²; None without one, or with both, which cannot be ranked together."""
         kinds = {"accuracy": ACCURACY, "r2": R2}
         found = [one for name, one in kinds.items() if any(getattr(p.outcome, name) is not None for p in self.points)]
         return found[0] if len(found) == 1 else None
 
     @property
     def words(self) -> str:
-        """The measure as people call it."""
+        """The measure in words."""
         return "loss" if self.score is None else self.score.words
 
     def groups(self) -> list[SweptGroup]:
-        """One for every combination of the keys but the seed."""
+        """Return one group for each combination of the keys except the seed."""
         found: dict[tuple[str, ...], list[Outcome]] = {}
         for point in self.points:
             kept = tuple(value for key, value in zip(self.keys, point.values, strict=True) if key != SEED)
@@ -125,7 +125,7 @@ class Sweep:
         return [SweptGroup(values, tuple(outcomes)) for values, outcomes in found.items()]
 
     def best(self) -> SweptGroup | None:
-        """The best mean among the groups in which every run ended well; None if there are none."""
+        """Return the group with the best mean among those whose runs all ended well; None if there is no such group."""
         means = [(group.mean(self.measure), group) for group in self.groups() if group.clean]
         sign = 1 if self.measure == "score" else -1
         known = [(sign * mean.mean, group) for mean, group in means if mean is not None]
@@ -133,7 +133,7 @@ class Sweep:
 
     @property
     def total(self) -> StudyTotal | None:
-        """What all its private runs cost together; None where none was private."""
+        """The privacy cost of all private runs together; None if no run was private."""
         return StudyTotal.of(point.outcome.privacy for point in self.points)
 
     def count(self, status: str) -> int:
@@ -166,18 +166,21 @@ def sweep(
     tell: Listener = unheard,
     memory: InMemory = NOTHING,
 ) -> Sweep:
-    """Run a config once for every combination of the values in ``over``, for example ``["clients.count=2,5", "run.seed=0..4"]``.
+    """Run a config once for every combination of the values in ``over``, for example ``["clients.count=2,5",
+    "run.seed=0..4"]``.
 
-    With ``out``, the folder gets a file for every finished point, then ``sweep.csv`` and ``sweep.html``. The same call on the
-    same folder goes on where it stopped. ``memory`` stands in for the records and the model that the config names, the same in
-    every run; `crescendo.sweep` takes these as they are.
+    With ``out``, the folder gets a file for every finished point, then ``sweep.csv`` and ``sweep.html``. The same
+    call on the
+    same folder resumes where it stopped. ``memory`` replaces the records and the model that the config names, the
+    same in
+    every run; `crescendo.sweep` accepts them directly.
     """
     axes = axes_of(over)
     memory.check_out(out)
     memory.check_axes(axes)
     made = [(values, _made(config, axes, values, overrides, memory)) for values in combinations(axes)]
     points = [point for _, point in made if isinstance(point, StudyPoint)]
-    if not points:  # a key that is not there, say: no point could be run
+    if not points:  # an unknown key, for example: no point can run
         raise ConfigError(str(made[0][1]))
     folder = Path(out) if out is not None else None
     with opened(folder, "sweep", PAGES, keeps=memory.objective is None) as store:
@@ -203,7 +206,7 @@ def _made(
     overrides: Sequence[str],
     memory: InMemory,
 ) -> StudyPoint | CrescendoError:
-    """The run of a point, or why there is none: its values do not go together."""
+    """Return the run of a point, or the error if its values are invalid together."""
     changes = overrides_of(axes, values)
     try:
         made = read(config, [*overrides, *changes])

@@ -1,10 +1,12 @@
-"""Tuning: the same number of trials for every algorithm, scored on records cut from the training part.
+"""Tuning: the same number of trials for every algorithm, scored on records held out of the training part.
 
-The tuner is given a data set that has no test part, and refuses one that has: what it chooses cannot rest on test records. All
-trials have one seed, which no run of a comparison has. The search is random and even: the range of an option is cut into as many
-parts as there are trials, and each trial takes a value from a part of its own. The factors of the step size are the same for all.
-The trial in the middle is the run file as it is, with the algorithm's defaults, so that tuning never does worse on the validation
-part than no tuning.
+The tuner refuses a data set with a test part, so its choice cannot rest on test records. All trials share one seed,
+which no
+run of the comparison uses. The search is stratified: it divides the range of an option into as many parts as there
+are trials,
+and each trial draws from a different part. All algorithms get the same factors of the step size. The middle trial is
+the
+unchanged run file with the algorithm's defaults, so tuning never does worse on the validation part than no tuning.
 """
 
 from __future__ import annotations
@@ -25,16 +27,16 @@ from crescendo.studies.point_store import PointStore
 from crescendo.studies.points import NOTHING, InMemory, Outcome, StudyPoint
 from crescendo.studies.study_events import Listener, run_all, unheard
 
-STEP = "step_scale"  # the option that every algorithm has
+STEP = "step_scale"  # an option of every algorithm
 SHARE = 0.2  # of the training records, for the validation part
-FEW = 4  # trials: with fewer, what lies between them is hardly searched
+FEW = 4  # trials: fewer leave large gaps in the range
 _CUT = 3  # as the round of the stream: 0 is the split over clients, 1 the test part, 2 the synthetic draw
-_FAR = 2**40  # from the seeds of the comparison
+_FAR = 2**40  # away from the seeds of the comparison
 
 
 @dataclass(frozen=True, eq=False)
 class Trial:
-    """Options that were tried, and what came of them on the validation part."""
+    """A set of options and its outcome on the validation part."""
 
     options: Mapping[str, Any]
     outcome: Outcome
@@ -42,14 +44,14 @@ class Trial:
 
 @dataclass(frozen=True, eq=False)
 class Tuned:
-    """The trials of one algorithm in the order of their step sizes; ``best`` is None if none of them ended well."""
+    """The trials of one algorithm by rising step size; ``best`` is None if no trial ended well."""
 
     trials: tuple[Trial, ...]
     best: Trial | None
 
     @property
     def at_edge(self) -> str:
-        """ "smallest" or "largest" if the best step size lies at an end of the range: a better one may lie beyond."""
+        """ "smallest" or "largest" if the best step size is the first or last one tried: a better one may lie beyond."""
         tried = [float(trial.options[STEP]) for trial in self.trials if STEP in trial.options]
         if self.best is None or len(tried) < 2:
             return ""
@@ -57,18 +59,19 @@ class Tuned:
         return "smallest" if chosen == min(tried) else "largest" if chosen == max(tried) else ""
 
     def doubt(self, name: str) -> str:
-        """What to say of such a choice."""
+        """Return the warning about a choice at the edge of the range."""
         beyond = f"The best step size of {name} is the {self.at_edge} that was tried: a better one may lie beyond"
         return f"{beyond}, and {len(self.trials)} trials are few" if len(self.trials) < FEW else beyond
 
 
 def validation_cut(data: Dataset, seed: int, rule: str = "iid") -> Dataset:
-    """The training records alone, a share of them held out as the part to score on.
+    """Return the training records only, a share of them held out as the part to score on.
 
-    Where ``rule`` splits them by a column, the share is that of each value's records, so that no client goes empty.
+    If ``rule`` splits the records by a column, the same share of each value's records is held out, so that no client
+    is empty.
     """
     if data.test is not None:
-        raise UsageError("tuning takes training records alone; leave the test part out")
+        raise UsageError("tuning takes training records only; leave the test part out")
     rows = len(data.train)
     order = stream(seed, Purpose.SPLIT, round=_CUT).permutation(rows)
     owners = data.columns[rule.removeprefix("column:")] if rule.startswith("column:") else np.zeros(rows)
@@ -83,7 +86,7 @@ def validation_cut(data: Dataset, seed: int, rule: str = "iid") -> Dataset:
 
 
 def tried_options(algorithm: Algorithm, count: int, seed: int, fixed: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The options of every trial, by rising step size; those that are fixed stay as they are.
+    """Return the options of every trial, by rising step size; fixed options keep their values.
 
     >>> from crescendo.algorithms.algorithm_kinds import ALGORITHMS
     >>> a, b = (tried_options(ALGORITHMS[name], 3, 0, {}) for name in ("crescendo", "fedprox"))
@@ -114,7 +117,7 @@ def trial_points(
     fixed: Mapping[str, Any],
     memory: InMemory = NOTHING,
 ) -> list[StudyPoint]:
-    """The runs that tune one algorithm; ``data`` has no test part."""
+    """Return the runs that tune one algorithm; ``data`` has no test part."""
     base = config.run.seed
     run = config.run.model_copy(update={"seed": (base + _FAR) % 2**63})
     seeded = config.model_copy(update={"run": run})
@@ -127,7 +130,7 @@ def trial_points(
 
 
 def tune(points: Sequence[StudyPoint], store: PointStore, tell: Listener = unheard) -> Tuned:
-    """Run the trials of one algorithm. The best has the highest score; of equal ones, the lowest loss in training."""
+    """Run the trials of one algorithm. The best has the highest score; ties go to the lowest training loss."""
     outcomes = run_all(points, store, tell)
     trials = tuple(Trial(dict(point.options), outcome) for point, outcome in zip(points, outcomes, strict=True))
     ended = [trial for trial in trials if trial.outcome.status == "done" and trial.outcome.score is not None]

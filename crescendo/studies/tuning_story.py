@@ -1,4 +1,4 @@
-"""What the page of a comparison tells about tuning and privacy."""
+"""The sections on tuning and privacy of a comparison's page."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from crescendo.studies.tuning import SHARE, STEP, Tuned
 
 
 def tuning_of(found: Comparison) -> Listing:
-    """A row for each algorithm."""
+    """Return a table with a row for each algorithm."""
     head = ["algorithm", "trials", "ended well", "searched", "chosen", f"validation {found.score.words}"]
     private = found.equal != "gradients"
     rows = []
@@ -46,7 +46,7 @@ def _plain(value: Any) -> str:
 
 
 def _spent(tuned: Tuned) -> str:
-    """Of the trials that began: one that could not start released nothing."""
+    """Return the epsilon of the trials that began; a trial that could not start released nothing."""
     if withheld_of(trial.outcome for trial in tuned.trials) is not None:
         return "withheld"
     total = StudyTotal.of(trial.outcome.privacy for trial in tuned.trials)
@@ -54,28 +54,26 @@ def _spent(tuned: Tuned) -> str:
 
 
 def tuning_notes(found: Comparison) -> list[str]:
-    """What everybody was given, and what to doubt."""
+    """Describe the search that every algorithm was given, and its doubtful results."""
     said = [
         f"Every algorithm, our own included, had {found.trials} trials with the same {found.trials} factors of "
-        "the step size, drawn evenly over "
-        "the range in equal ratios but for one, which is 1; options of its own were drawn beside them, and are its "
-        "defaults beside 1. A trial is a whole run on the other "
-        f"{1 - SHARE:.0%} of the training records, with a seed that no run above has; its model is scored on the "
-        f"{SHARE:.0%} held out. The "
-        "tuner is never given the test part."
+        "the step size. One factor is 1, and the trial with it keeps the algorithm's defaults. The other factors are "
+        "spread evenly over the range on a logarithmic scale, and each algorithm's own options are drawn with them. "
+        f"A trial is a whole run on {1 - SHARE:.0%} of the training records, with a seed that no run above has; its "
+        f"model is scored on the {SHARE:.0%} held out. The tuner never sees the test part."
     ]
     for one in found.contestants:
         if one.fixed:
-            said.append(f"Options of {one.name} that were given, and not searched: {_words(one.fixed)}.")
+            said.append(f"Options of {one.name} that were fixed and not searched: {_words(one.fixed)}.")
         if one.tuned is not None and one.tuned.best is None:
-            said.append(f"None of the trials of {one.name} ended well: its results are those of its defaults.")
+            said.append(f"No trial of {one.name} ended well: its results use its defaults.")
         if one.tuned is not None and one.tuned.at_edge:
             said.append(f"{one.tuned.doubt(one.name)}.")
     return said
 
 
 def trials_of(found: Comparison) -> list[StudyLine]:
-    """The score on the validation part along the factor of the step size."""
+    """Return the score on the validation part by step size factor, one line per algorithm."""
     lines = []
     for one in found.contestants:
         trials = one.tuned.trials if one.tuned is not None else ()
@@ -86,13 +84,13 @@ def trials_of(found: Comparison) -> list[StudyLine]:
 
 
 def privacy_notes(found: Comparison) -> list[str]:
-    """What an epsilon covers, and what tuning on private records would add."""
+    """Explain the coverage of each epsilon, and the extra cost of tuning on private records."""
     if found.withheld is not None:
         return [f"{found.withheld[:1].upper()}{found.withheld[1:]}."]
     delta = found.config.privacy.delta
     said = [
         f"Each epsilon is that of one run, at delta {delta:g}, for the client that spends most. Seeds repeat a "
-        "run for statistics, and where noise is real each repeat spends again."
+        "run for statistics; with real noise each repeat spends again."
     ]
     if (total := found.total) is not None:
         says = total.sentence()
@@ -101,8 +99,8 @@ def privacy_notes(found: Comparison) -> list[str]:
         said.append(
             f"Tuning on private records is not free: the {found.trials} trials of an algorithm read the same "
             "records. By basic composition "
-            f"their epsilons add up to what the table of trials has, at a delta of {found.trials * delta:g}, and "
-            "the run comes on top. "
-            "The choice among them looks at the validation records without noise: no epsilon here covers that."
+            f"their epsilons add up to those in the table of trials, at a delta of {found.trials * delta:g}; "
+            "the run itself comes on top. "
+            "The tuner compares trials on the validation records without noise: no epsilon here covers that choice."
         )
     return [*said, f"{REMINDER[1][:1].upper()}{REMINDER[1][1:]}."]

@@ -1,10 +1,12 @@
-"""What can be told from a comparison: each statement rests on the interval of what the shared seeds differ by.
+"""Statements of a comparison, each resting on the interval of the paired differences.
 
-Seeds are shared, so every seed gives a difference between two algorithms with the same split, first model and clocks. The
-interval of its mean can be narrower than the two intervals side by side suggest, and is what a statement needs.
+Algorithms share seeds, so every seed gives one difference between two algorithms with the same split, first model and
+clocks. A statement uses the interval of the mean difference, which can be narrower than the two separate intervals
+suggest.
 
-An accuracy is a multiple of 1/n for n test records, so that a few seeds may differ by exactly the same. The spread of
-differences is taken to be no less than what rounding to such multiples alone would give: else two seeds could prove anything.
+On n test records an accuracy is a multiple of 1/n, so a few seeds may all show exactly the same difference. The
+spread of
+the differences is therefore at least that of rounding to 1/n: otherwise two seeds could prove anything.
 """
 
 from __future__ import annotations
@@ -18,12 +20,12 @@ from crescendo.objectives.score import ACCURACY, Score
 from crescendo.studies.contestants import Contestant
 from crescendo.studies.intervals import Interval
 
-UNTOLD = "no difference can be told"
+UNTOLD = "the difference is not significant"
 
 
 @dataclass(frozen=True)
 class PairedStatement:
-    """``better`` is our side's: True, False, or None where nothing can be told."""
+    """A statement about two algorithms; ``better`` is True if ours is better, None if the difference is not significant."""
 
     says: str
     better: bool | None
@@ -39,7 +41,7 @@ class PairedStatement:
 
 @dataclass(frozen=True)
 class RivalVerdict:
-    """Our algorithm against one rival: the score at the end, and what it takes to the target score."""
+    """Our algorithm against one rival: the final score, and the time and bytes needed to reach the target score."""
 
     rival: str
     score: PairedStatement
@@ -55,7 +57,7 @@ class RivalVerdict:
 def verdict(
     ours: Contestant, theirs: Contestant, target: float | None, tested: int | None = None, score: Score = ACCURACY
 ) -> RivalVerdict:
-    """What can be told of two algorithms on a test part of ``tested`` records."""
+    """Compare two algorithms on a test part of ``tested`` records."""
     return RivalVerdict(
         theirs.name,
         _score(ours, theirs, score, 1 / tested if score.grained and tested is not None else 0.0),
@@ -66,7 +68,7 @@ def verdict(
 
 
 def _score(ours: Contestant, theirs: Contestant, score: Score, step: float) -> PairedStatement:
-    """Ours minus theirs; scores are multiples of ``step``."""
+    """State the score difference, ours minus theirs; scores are multiples of ``step``."""
     pairs = _pairs(ours.values("score"), theirs.values("score"))
     for side in (theirs, ours):
         if pairs is None and None in side.values("score"):
@@ -80,7 +82,7 @@ def _score(ours: Contestant, theirs: Contestant, score: Score, step: float) -> P
     if found.low is None or found.high is None:
         return PairedStatement(f"{found.mean:+.4f} in one seed: {UNTOLD}", None, found)
     between = f"{found.mean:+.4f} ({found.low:+.4f} to {found.high:+.4f})"
-    if score.grained and not -1 <= found.low <= found.high <= 1:  # which no two accuracies differ by
+    if score.grained and not -1 <= found.low <= found.high <= 1:  # two accuracies differ by 1 at most
         few = Interval(found.mean, None, None, found.count)
         between = f"{found.mean:+.4f} in {found.count} seeds, too few for an interval"
         if not found.excludes(0.0):
@@ -93,7 +95,7 @@ def _score(ours: Contestant, theirs: Contestant, score: Score, step: float) -> P
 
 
 def _to_target(ours: Contestant, theirs: Contestant, target: float | None, measure: str, what: str) -> PairedStatement:
-    """Theirs over ours, as a ratio: above 1 ours is quicker, or sends less."""
+    """State the ratio of theirs to ours: above 1, ours is quicker or sends less."""
     if target is None:
         return PairedStatement("there is no target", None)
     left, right = ours.reached(target, measure), theirs.reached(target, measure)
@@ -102,7 +104,7 @@ def _to_target(ours: Contestant, theirs: Contestant, target: float | None, measu
         both = [f"{len(side) - side.count(None)} of {len(side)}" for side in (left, right)]
         return PairedStatement(f"reached by {ours.name} in {both[0]} seeds, by {theirs.name} in {both[1]}", None)
     if min(min(pair) for pair in pairs) <= 0:
-        return PairedStatement("no ratio: one of the two needs none", None)
+        return PairedStatement("no ratio: one of the two needs nothing", None)
     found = Interval.of_ratios([a for a, _ in pairs], [b for _, b in pairs])
     if found.low is None:
         return PairedStatement(f"{_times(found.mean)} in one seed: {UNTOLD}", None, found)
@@ -119,28 +121,28 @@ def _times(ratio: float) -> str:
 
 
 def _pairs(left: Sequence[float | None], right: Sequence[float | None]) -> list[tuple[float, float]] | None:
-    """Seed by seed; None if a value is missing."""
+    """Pair the values seed by seed; None if a value is missing."""
     found = [(a, b) for a, b in zip(left, right, strict=True) if a is not None and b is not None]
     return found if len(found) == len(left) else None
 
 
 def summary(verdicts: Sequence[RivalVerdict], ours: str, seeds: int, score: Score = ACCURACY) -> str:
-    """The sentence above all others.
+    """Return the headline sentence of the page.
 
     >>> even = PairedStatement("", None)
     >>> summary([RivalVerdict("fedavg", even, even, even)], "crescendo", 5)
-    'No difference in accuracy can be told between crescendo and fedavg.'
+    'The difference in accuracy between crescendo and fedavg is not significant.'
     """
     if seeds == 1:
-        return "One seed has no interval: no difference can be told; ask for more with --seeds."
-    told = {
+        return "One seed gives no interval, so no difference is significant; ask for more with --seeds."
+    significant = {
         words: [one.rival for one in verdicts if one.score.better is better]
         for words, better in ((score.higher, True), (score.lower, False))
     }
-    parts = [f"{ours} is {words} {listed(names)}" for words, names in told.items() if names]
+    parts = [f"{ours} is {words} {listed(names)}" for words, names in significant.items() if names]
     untold = [one.rival for one in verdicts if one.score.better is None]
     if untold:
-        parts.append(f"no difference in {score.words} can be told between {ours} and {listed(untold, 'or')}")
+        parts.append(f"the difference in {score.words} between {ours} and {listed(untold)} is not significant")
     sentence = "; ".join(parts)
     return f"{sentence[:1].upper()}{sentence[1:]}."
 

@@ -85,26 +85,26 @@ def test_a_comparison_of_a_model_in_memory_has_its_page(tmp_path: Path) -> None:
 def test_no_point_turns_private_after_a_look_at_the_records() -> None:
     stated = crescendo.dataset(X, Y, classes=["late", "on time"])
     private = 'privacy={mechanism="minibatch",clip=1.0,sigma=1.0,delta=1e-5,records=200}'
-    with pytest.raises(CrescendoError, match="after defaults were chosen by a look at the records"):
+    with pytest.raises(CrescendoError, match="comes after a look at the records"):
         sweep(stated, [private], **KEYS)
 
 
 MISTAKES: list[tuple[str, Any, tuple[Any, ...], dict[str, Any]]] = [
-    ('rivals is a list, here \\["fedavg"\\]', compare, (X, Y), {"rivals": "fedavg"}),
-    ("rivals is a list of names, .* not of type int", compare, (X, Y), {"rivals": 5}),
-    ("rivals is a list of names, .* something of type int", compare, (X, Y), {"rivals": [5]}),
-    ("rivals is a list of names, .* not of type ndarray", compare, (small(), Y), {}),
+    ('rivals must be a list, here \\["fedavg"\\]', compare, (X, Y), {"rivals": "fedavg"}),
+    ("rivals .* not of type int", compare, (X, Y), {"rivals": 5}),
+    ("rivals .* a value of type int", compare, (X, Y), {"rivals": [5]}),
+    ("rivals .* not of type ndarray", compare, (small(), Y), {}),
     ("a comparison needs a rival", compare, (X, Y), {}),
     ('seeds must be a whole number .* not "3"', compare, (X, Y, ["fedavg"]), {"seeds": "3"}),
     ("target must be an accuracy", compare, (X, Y, ["fedavg"]), {"target": "a"}),
-    ("options go by algorithm", compare, (X, Y, ["fedavg"]), {"options": [1]}),
-    ("out is the path of a folder", compare, (X, Y, ["fedavg"]), {"out": 3}),
+    ("options must map algorithms to options", compare, (X, Y, ["fedavg"]), {"options": [1]}),
+    ("out must be the path of a folder", compare, (X, Y, ["fedavg"]), {"out": 3}),
     ("compare has no keyword clientss; did you mean clients", compare, (X, Y, ["fedavg"]), {"clientss": 3}),
     ("write for example crescendo.compare", compare, (X, Y, ["fedavg"]), {"epsilon": 1.0}),
     ("labels are missing: crescendo.sweep", sweep, (X,), {"over": ["run.seed=0..1"]}),
-    ("over is a list of texts, .* not of type dict", sweep, (X, Y), {"over": {"clients": [2]}}),
+    ("over .* not of type dict", sweep, (X, Y), {"over": {"clients": [2]}}),
     ("a sweep needs a key", sweep, (X, Y), {}),
-    ("over has data.test, and the records are in memory", sweep, (X, Y, ["data.test=0.1,0.2"]), {}),
+    ("over has data.test, but the records are in memory", sweep, (X, Y, ["data.test=0.1,0.2"]), {}),
     ("over, which is there twice", sweep, (small(), ["run.seed=0..1"]), {"over": ["run.seed=0..1"]}),
 ]
 

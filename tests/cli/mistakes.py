@@ -1,6 +1,7 @@
 """The likeliest mistakes of a first hour: what the user did, the command or the Python, and what must be answered.
 
-A command line has its exit code (1: a mistake in what was asked for; 2: wrong use of the command line itself, as docs/cli.md has
+A command line has its exit code (1: a mistake in what was asked for; 2: wrong use of the command line itself, as
+docs/cli.md has
 it) and words of the one sentence. `FILES` lie in the folder where each is tried.
 """
 
@@ -163,7 +164,7 @@ COMMANDS: list[tuple[str, str, int, str]] = [
     ("exported no run", "export runs/x --to npz", 1, "there is no folder runs/x; name one that `crescendo run` made"),
     ("exported to another format", "export empty_folder --to pickle", 1, "sklearn, onnx, npz, not to 'pickle'"),
     ("checked no run", "check runs/x", 1, "there is no folder runs/x; name one that `crescendo run` made"),
-    ("swept nothing", "sweep run.toml", 1, "write for example --over clients.count=2,5,10 or --over run.seed=0..4"),
+    ("swept nothing", "sweep run.toml", 1, "--over clients.count=2,5,10 or --over run.seed=0..4"),
     ("swept a mistyped key", "sweep run.toml --over clients.cuont=1,2", 1, "did you mean clients.count?"),
     ("compared with nothing", "compare run.toml", 1, "a comparison needs a rival; name one or more with --with"),
     ("mistyped a rival", "compare run.toml --with fedavgg", 1, 'there is no algorithm "fedavgg"; did you mean "fedavg"?'),

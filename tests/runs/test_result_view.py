@@ -192,7 +192,7 @@ def test_numbers_that_are_not_finite_are_no_divergence_and_have_no_class() -> No
 
 
 def test_a_text_in_place_of_a_list_is_not_read_letter_by_letter() -> None:
-    with pytest.raises(CrescendoError, match=r'over is a list, here \["run.seed=0..2"\]'):
+    with pytest.raises(CrescendoError, match=r'over must be a list, here \["run.seed=0..2"\]'):
         crescendo.sweep(small(), "run.seed=0..2")
-    with pytest.raises(CrescendoError, match=r'rivals is a list, here \["fedavg", "fedbuff"\]'):
+    with pytest.raises(CrescendoError, match=r'rivals must be a list, here \["fedavg", "fedbuff"\]'):
         crescendo.compare(small(), "fedavg,fedbuff")

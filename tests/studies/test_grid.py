@@ -61,7 +61,7 @@ def test_any_option_is_read_or_refused_with_a_sentence(option: str) -> None:
         assert axis.values and all(axis.values) and len(set(axis.values)) == len(axis.values)
 
 
-FORM = "write for example --over clients.count=2,5,10 or --over run.seed=0..4"
+FORM = "write, for example, --over clients.count=2,5,10 or --over run.seed=0..4"
 WRONG = [
     (["clients.count"], f"--over clients.count is not of the form a.b=values; {FORM}"),
     (["clients..count=1"], f"--over clients..count=1 is not of the form a.b=values; {FORM}"),
@@ -71,14 +71,14 @@ WRONG = [
     (["clients.count=1,2,1"], "--over clients.count=1,2,1 has 1 twice; name each value once"),
     (["clients.count=1..3,2"], "--over clients.count=1..3,2 has 2 twice; name each value once"),
     (["run.seed=4..0"], "--over run.seed=4..0 has the range 4..0, which runs backwards; write 0..4"),
-    (["a.b=0.1..0.5"], "--over a.b=0.1..0.5 has the range 0.1..0.5; a range has whole numbers, so list the values instead"),
+    (["a.b=0.1..0.5"], "--over a.b=0.1..0.5 has the range 0.1..0.5; a range takes whole numbers, so list the values instead"),
     (["a.b=[1,2"], "--over a.b=[1,2 leaves a quote or bracket open; quote the whole option in the shell"),
     (["a.b=1]"], "--over a.b=1] closes a bracket that is not open; quote the whole option in the shell"),
     (["a.b={c=}"], "--over a.b={c=} has a value that is not valid TOML; quote the whole option in the shell"),
-    (["a.b=1", "a.b=2"], "--over a.b is there twice; put all its values into one option"),
+    (["a.b=1", "a.b=2"], "--over a.b is given twice; put all its values into one option"),
     ([], f"a sweep needs a key to vary; {FORM}"),
-    (["a.b=0..200", "c.d=0..200"], "this grid has 40,401 points, and a sweep takes 10,000 at most; leave some values out"),
-    (["a.b=0..10000"], "--over a.b=0..10000 has a range of 10,001 values; 10,000 points at most are a sweep"),
+    (["a.b=0..200", "c.d=0..200"], "this grid has 40,401 points, but a sweep has at most 10,000; leave some values out"),
+    (["a.b=0..10000"], "--over a.b=0..10000 has a range of 10,001 values; a sweep has at most 10,000 points"),
 ]  # fmt: skip
 
 

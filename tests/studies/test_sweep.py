@@ -164,7 +164,7 @@ def test_a_folder_that_is_no_sweep_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "notes" / "mine.txt").write_text("keep")
     (tmp_path / "file").write_text("keep")
     for name in ("notes", "file"):
-        with pytest.raises(ConfigError, match="exists already and is no sweep to go on with"):
+        with pytest.raises(ConfigError, match="already exists and holds no sweep"):
             sweep(SMALL, OVER, out=tmp_path / name)
     assert [path.name for path in (tmp_path / "notes").iterdir()] == ["mine.txt"]
 

@@ -42,7 +42,7 @@ def test_accuracies_are_told_apart_exactly_if_a_paired_t_test_tells_them(pairs: 
     assert (told.better is not None) == (p < 0.05)
     back = verdict(contestant("theirs", theirs), contestant("ours", ours), None).score
     assert back.better == (None if told.better is None else not told.better)
-    assert ("no difference can be told" in told.says) == (told.better is None)
+    assert ("not significant" in told.says) == (told.better is None)
 
 
 def test_two_seeds_that_differ_by_the_same_prove_nothing_on_a_small_test_part() -> None:
@@ -70,7 +70,7 @@ def test_time_to_the_target_is_a_ratio_of_theirs_to_ours() -> None:
     assert (
         told.seconds.better is True and told.seconds.says == "x 2.00 (2.00 to 2.00): crescendo needs less virtual time"
     )
-    assert told.bytes.better is None and "no difference can be told" in told.bytes.says
+    assert told.bytes.better is None and "not significant" in told.bytes.says
     assert verdict(ours, theirs, 0.95).seconds.says == "reached by crescendo in 0 of 3 seeds, by fedavg in 0 of 3"
 
 
@@ -80,7 +80,7 @@ def test_the_summary_names_every_rival_once() -> None:
     verdicts = [verdict(ours, contestant(name, values), None) for name, values in others.items()]
     assert summary(verdicts, "crescendo", 3) == (
         "Crescendo is more accurate than a; crescendo is less accurate than b; "
-        "no difference in accuracy can be told between crescendo and c or d."
+        "the difference in accuracy between crescendo and c and d is not significant."
     )
 
 

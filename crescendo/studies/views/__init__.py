@@ -1,1 +1,1 @@
-"""Comparisons and sweeps as people look at them: a line, a table in a notebook, a plot."""
+"""Views of comparisons and sweeps: a repr line, a notebook table, a plot."""

@@ -1,4 +1,4 @@
-"""A comparison as people look at it: a line, a table in a notebook, a plot."""
+"""Views of a comparison: a repr line, a notebook table, a plot."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def summary(found: Comparison) -> str:
 
 def plot(found: Comparison, against: str) -> Any:
     if against not in _AXES:
-        raise UsageError(f"a plot of a comparison is against {', '.join(_AXES)}, not {against!r}")
+        raise UsageError(f"a comparison is plotted against one of {', '.join(_AXES)}, not {against!r}")
     import plotly.graph_objects as go
 
     figure = plotted()

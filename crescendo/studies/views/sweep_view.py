@@ -1,4 +1,4 @@
-"""A sweep as people look at it: a line, a table in a notebook, a plot."""
+"""Views of a sweep: a repr line, a notebook table, a plot."""
 
 from __future__ import annotations
 
