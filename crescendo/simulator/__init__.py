@@ -1,1 +1,1 @@
-"""A federation on a virtual clock: clients that differ in speed, messages that take time, one trace for one seed."""
+"""Simulator of a federation on a virtual clock: clients of different speeds, message delays, one trace per seed."""

@@ -1,11 +1,12 @@
-"""Paper [thmalg] on a recorded run: was every gradient computed on a model that held all updates it must hold?
+"""Check of Paper [thmalg] on a recorded run: every gradient's model must hold all the updates that it requires.
 
 Gradients are ordered by labels. The (h+1)-th gradient of client c in round i has the label
 
     t  =  rho(c, i, h)  =  s_0 + .. + s_{i-1}  +  the place of c's (h+1)-th entry in the assignment of round i
 
-and its model must hold all updates labelled 0 .. t - tau(t) - 1. Under the rule of rounds the delay is the one that the rule
-implies: every update of the rounds below i - d. Pairs that were declared absent or void are excluded, and listed.
+and its model must hold all updates labelled 0 .. t - tau(t) - 1. Under the rule of rounds it must hold every update
+of the
+rounds below i - d. Pairs that were declared absent or void are excluded from the check, and listed.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from crescendo.core.terms import Terms
 from crescendo.errors import CrescendoError
 from crescendo.simulator.trace import TABLES, Trace
 
-_KEPT = 64  # assignments of rounds that are kept while segments are looked at
+_KEPT = 64  # cached assignments of rounds
 
 
 class Inconsistent(CrescendoError):
@@ -48,10 +49,11 @@ class Violation:
 
 @dataclass(frozen=True)
 class Consistency:
-    """What the check found. ``delay`` is the largest of any gradient, that of ``label``, where ``allowed`` is the bound.
+    """The result of the check. ``delay`` is the largest delay, of the gradient ``label``, whose bound is ``allowed``.
 
-    A gradient's delay is t less the lowest label that its model lacks: the least tau(t) that it is consistent with. ``wrong``
-    counts the gradients that break the bound, of which ``first`` was recorded first; ``excluded`` are pairs (round, client).
+    A gradient's delay is t minus the lowest label that its model lacks: the least tau(t) that it is consistent with.
+    ``wrong`` counts the gradients that break the bound, and ``first`` is the first of them on record. ``excluded`` has
+    pairs (round, client).
     """
 
     gradients: int
@@ -88,7 +90,7 @@ class Consistency:
 
 
 def check(trace: Trace, terms: Terms) -> int:
-    """The number of gradients that were checked; `Inconsistent` names the first that breaks the bound."""
+    """Return the number of checked gradients; raise `Inconsistent` for the first one that breaks the bound."""
     found = Consistency.of(trace, terms)
     if found.first is not None:
         raise Inconsistent(str(found.first))
@@ -96,13 +98,13 @@ def check(trace: Trace, terms: Terms) -> int:
 
 
 def _segments(trace: Trace) -> Iterator[tuple[int, int, int, int, int]]:
-    """Client, round, first slot, slot after the last, and basis of every stretch of gradients on one model."""
+    """Yield the client, round, first slot, end slot and basis of every stretch of gradients on one model."""
     segments = trace.tables["segments"]
     return zip(*(segments[name].tolist() for name in TABLES["segments"][:5]), strict=True)
 
 
 def _required(terms: Terms, i: int, labels: Array) -> Array:
-    """How many of the first labels the model of each gradient has to hold."""
+    """Return, per gradient, the number of leading labels that its model must hold."""
     if terms.tau is None:
         assert terms.ahead is not None
         return np.full(len(labels), terms.before(max(0, i - terms.ahead)))
@@ -112,7 +114,7 @@ def _required(terms: Terms, i: int, labels: Array) -> Array:
 
 @dataclass(frozen=True)
 class _Missing:
-    """The lowest label that a model lacks and whose it is, and the lowest of any other client."""
+    """The lowest label that a model lacks, its owner, and the lowest such label of any other client."""
 
     lowest: float
     owner: int
@@ -120,12 +122,12 @@ class _Missing:
     other: int
 
     def for_client(self, c: int) -> tuple[float, int]:
-        """A client's own updates are always in its model."""
+        """Return the lowest label missing for client c, whose model always holds its own updates."""
         return (self.of_others, self.other) if c == self.owner else (self.lowest, self.owner)
 
 
 def _first_missing(terms: Terms, trace: Trace) -> Iterator[_Missing]:
-    """For the first model, and then for each broadcast: which label it lacks first."""
+    """Yield the lowest missing labels of the first model, and then of each broadcast."""
     updates, broadcasts = trace.tables["updates"], trace.tables["broadcasts"]
     pairs = list(zip(updates["round"].tolist(), updates["client"].tolist(), strict=True))
     excluded = trace.tables["excluded"]
@@ -151,13 +153,13 @@ def _lowest_missing(terms: Terms, full: int, held: set[tuple[int, int]]) -> _Mis
 
 
 def _lacking(terms: Terms, i: int, held: set[tuple[int, int]]) -> list[tuple[int, int]]:
-    """The pairs of round i that are not held: the label of the client's first gradient, and the client; lowest label first."""
+    """Return the missing pairs of round i as (label of the client's first gradient, client), lowest label first."""
     owners, positions = _first_entries(terms, i)
     return sorted((terms.before(i) + at, c) for c, at in zip(owners, positions, strict=True) if (i, c) not in held)
 
 
 @lru_cache(maxsize=256)
 def _first_entries(terms: Terms, i: int) -> tuple[list[int], list[int]]:
-    """The clients with a share in round i, and where each one's first entry stands in the round's assignment."""
+    """Return the clients with a share in round i, and the position of each one's first entry in the assignment."""
     owners, positions = np.unique(terms.assignment(i), return_index=True)
     return owners.tolist(), positions.tolist()

@@ -1,4 +1,4 @@
-"""How many clients of a run compute at a time: as many as there are cores where that is quicker, else one."""
+"""Number of clients that compute at a time: one per core where that is faster, otherwise one."""
 
 import multiprocessing
 
@@ -10,14 +10,15 @@ from crescendo.data.records import Records
 from crescendo.errors import UsageError
 from crescendo.objectives.base import Objective
 
-_WORTH_A_THREAD = 500_000  # numbers that a client's round goes over; handing over a round of fewer takes longer
+_WORTH_A_THREAD = 500_000  # numbers processed in a client's round; below this the hand-over costs more than it saves
 
 
 def clients_at_a_time(most: int | None, terms: Terms, objective: Objective, data: Records) -> int:
-    """At most ``most``, and one if the objective's clients cannot compute at the same time.
+    """Return the number of clients to compute at a time: at most ``most``, and one if the objective forbids threads.
 
-    Left out, it is decided by how long rounds are; and in a process that another one started, which has its own use for the other
-    cores, it is one. What is computed does not depend on it.
+    If ``most`` is None, the length of the rounds decides; a child process gets one, since its parent uses the other
+    cores.
+    The results do not depend on the number.
     """
     if most is not None and (isinstance(most, bool) or not isinstance(most, int) or most < 1):
         raise UsageError(f"cores must be a whole number, 1 or more, got {most!r}")
@@ -31,5 +32,5 @@ def clients_at_a_time(most: int | None, terms: Terms, objective: Objective, data
 
 
 def _numbers(objective: Objective, data: Records) -> float:
-    """That a slot goes over: those of the model, or of a sparse record."""
+    """Return the count of numbers that a slot processes: the model's, or those of a sparse record."""
     return objective.size if isinstance(data.x, np.ndarray) else data.x.nnz / max(1, len(data))

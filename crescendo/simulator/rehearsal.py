@@ -1,8 +1,10 @@
-"""Rehearsal of a run: what will be asked of each client, and in which order, before anything is computed.
+"""Rehearsal of a run: the sequence of calls that each client will receive, found without computing gradients.
 
-Nothing on the virtual clock depends on what is in a model: speeds, latencies, losses and crashes are drawn from a stream of their
-own, and the wait rule counts slots. So the same simulation, with models of a few numbers that never move, asks every client
-for the same slots, cut by the same broadcasts, as the run itself will.
+The virtual clock does not depend on the values in a model: speeds, latencies, losses and crashes come from a separate
+random
+stream, and the wait rule counts slots. So the same simulation, with small models that never change, asks every client
+for the
+same slots, interrupted by the same broadcasts, as the run itself will.
 """
 
 from __future__ import annotations
@@ -20,11 +22,11 @@ from crescendo.errors import CrescendoError
 from crescendo.simulator.simulation import Simulation
 from crescendo.simulator.timing import Timing
 
-_GOES_ON, _DISTURBED, _FINISHED = 0, -1, -2  # a number above 0 is that of slots to run
+_GOES_ON, _DISTURBED, _FINISHED = 0, -1, -2  # a positive number is a count of slots to run
 
 
 class ClientScript:
-    """What one client will be asked for, in order."""
+    """The calls that one client will receive, in order."""
 
     def __init__(self) -> None:
         self._asked: list[int] = []
@@ -34,14 +36,14 @@ class ClientScript:
         self._asked.append(what)
 
     def pass_on(self) -> None:
-        """What was next has happened."""
+        """Move past the next call, which has happened."""
         self._at += 1
 
     def undisturbed(self) -> tuple[int, bool]:
-        """How many slots the client is asked for next, and whether its round is finished at once when these are run.
+        """Return the number of slots to run next, and True if the round is finished right after them.
 
-        No slots, if before that something changes them. A round whose last slot is under way may hear something before it
-        is finished.
+        The number is 0 if an event changes the slots first. A broadcast can arrive between a round's last slot and
+        its end.
         """
         at = self._at
         while at < len(self._asked) and self._asked[at] == _GOES_ON:
@@ -52,7 +54,7 @@ class ClientScript:
 
 
 class _Actor:
-    """A client that computes nothing, and notes what it is asked for."""
+    """A client that computes nothing and notes each call."""
 
     def __init__(self, terms: Terms, client: ClientSide) -> None:
         self.client, self.script = client, ClientScript()
@@ -86,7 +88,7 @@ class _Actor:
         return self.client.finish(np.zeros(high - low))
 
     def receive(self, broadcast: Broadcast) -> None:
-        """News change a round that has not begun, and one that they move or end; a round of one start model they leave alone."""
+        """Note a broadcast: it disturbs a round that has not begun, and one whose model it moves or that it ends."""
         i = self.client.round
         shift = self.client.receive(broadcast)
         goes_on = self._has_begun and self.client.round == i
@@ -102,8 +104,8 @@ class _Actor:
 def rehearsed(
     terms: Terms, server: ServerSide, clients: Sequence[ClientSide], timing: Timing, seed: int
 ) -> list[ClientScript]:
-    """What a run with these sides, on models of ``terms.blocks`` numbers, will ask of each client until it ends or fails."""
+    """Return the script of each client, from a run on models of ``terms.blocks`` numbers until it ends or fails."""
     actors = [_Actor(terms, client) for client in clients]
-    with suppress(CrescendoError):  # the run itself will say it, in its time
+    with suppress(CrescendoError):  # the run itself will raise it at the same point
         Simulation(terms, actors, server, timing, seed, wire="float64").run()
     return [actor.script for actor in actors]

@@ -1,14 +1,15 @@
-"""Clients that compute side by side: threads run slots ahead of the virtual clock, with the same result for any number of cores.
+"""Parallel clients: threads compute slots ahead of the virtual clock, with the same result for any number of cores.
 
 Theory of operation
 -------------------
-The simulation asks one client after the other for slots, and would wait for each. But what a client computes up to the next
-broadcast that it takes in depends on nothing that happens elsewhere in the meantime, and a rehearsal has told how many slots
-these are. So a thread gets them as soon as the client begins with them, and the simulation waits only when its clock has come
-to their end.
+The simulation asks one client at a time for slots, and would wait for each. But the slots that a client computes before
+its next broadcast depend on no other event in the meantime, and a rehearsal has counted them. So a thread computes
+them from the moment the client starts them, and the simulation waits for the thread only when its clock reaches their
+end.
 
-Every client does the same things in the same order as without: its slots are run by one thread at a time, and its counters
-are touched by the simulation alone. What a client's code raises comes out where it would have come out.
+Every client does the same operations in the same order as without threads: one thread at a time runs its slots, and
+only
+the simulation changes its counters. An exception in a client's code is raised where it would be without threads.
 """
 
 from __future__ import annotations
@@ -26,17 +27,15 @@ from crescendo.core.sides import ClientSide, WorkerSide
 from crescendo.simulator.rehearsal import ClientScript
 from crescendo.worker import Worker
 
-_SLOTS_AT_ONCE = (
-    4096  # run by a thread before it looks whether the run has ended: an interrupt waits no longer than for these
-)
+_SLOTS_AT_ONCE = 4096  # between two checks for the end of the run; an interrupt waits for this many at most
 
 
 class _Abandoned(Exception):
-    """The run has ended before the slots that were being run for it."""
+    """The run ended while a thread was computing slots for it."""
 
 
 class _Threads:
-    """Threads that compute until the run ends, however it ends."""
+    """Pool of threads that lives until the run ends, normally or by an error."""
 
     def __init__(self, cores: int) -> None:
         self._pool = ThreadPoolExecutor(cores, thread_name_prefix="crescendo-client")
@@ -52,9 +51,10 @@ class _Threads:
 
 
 class _Ahead:
-    """Slots of a client's round, from ``first`` up to but not ``last``; with ``frame`` it is released after them.
+    """Slots of a client's round, from ``first`` up to but excluding ``last``; with ``frame``, the round's release
+    follows.
 
-    ``model`` is where the round begins, None if it has begun.
+    ``model`` is the start model of the round, None if the round has already begun.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class _Ahead:
         self._first, self._last, self._frame = first, last, frame
 
     def compute(self, ended: threading.Event) -> Vector | None:
-        """The release, if there is one."""
+        """Compute the slots; return the round's release if it ends with them."""
         if self._model is not None:
             self._worker.lay_out(self._round, self._model)
         for h in range(self._first, self._last, _SLOTS_AT_ONCE):
@@ -75,7 +75,7 @@ class _Ahead:
 
 
 class EarlyWorker:
-    """A worker whose slots are computed by threads before the clock has come to their end."""
+    """A worker whose slots are computed by threads ahead of the virtual clock."""
 
     def __init__(self, worker: Worker, script: ClientScript, threads: _Threads) -> None:
         self._worker, self._script, self._threads = worker, script, threads
@@ -91,7 +91,7 @@ class EarlyWorker:
         return self._worker.round_is_full
 
     def next(self) -> Work | Wait | Done:
-        """What the delay bound allows now. What is sure to be asked for next is begun."""
+        """Return the work that the delay bound allows now; start a thread on slots certain to be run next."""
         todo = self._worker.next()
         if isinstance(todo, Work) and self._ahead is None:
             self._look_ahead(todo)
@@ -130,7 +130,7 @@ class EarlyWorker:
         self._worker.receive(broadcast)
 
     def restart_round(self) -> None:
-        assert self._ahead is None, "what a crash will lose is not begun"
+        assert self._ahead is None, "slots that a crash will lose are never started"
         self._script.pass_on()
         self._worker.restart_round()
 
@@ -139,9 +139,9 @@ class EarlyWorker:
 def side_by_side(
     workers: Sequence[Worker], scripts: Sequence[ClientScript], cores: int
 ) -> Iterator[Sequence[WorkerSide]]:
-    """The same workers, of which ``cores`` compute at a time; if these are more than one, by the scripts of a rehearsal.
+    """Yield workers of which ``cores`` compute at a time, following the scripts of a rehearsal.
 
-    When the run ends, so do their threads.
+    The threads end with the run. With one core the workers are returned unchanged.
     """
     if cores == 1:
         yield workers

@@ -2,13 +2,13 @@
 
 Theory of operation
 -------------------
-A client's slots take 1/speed seconds each. Nothing is computed while they pass: the simulator knows when the client
-will reach the end of its round or its delay bound, and computes all slots up to then in one call. Only a broadcast cuts
-this short: it catches the client up to the slots that began before its arrival, and then moves the model. A slot under
-way keeps the model it began with.
 
-Events are ordered by time, and events of one instant by the order in which they were scheduled. A lost message arrives
-later by the time of its re-sending; a crash loses the unfinished round and nothing else.
+A client's slots take 1/speed seconds each. The simulator knows when the client will reach the end of its round or its
+delay bound, and computes all slots up to then in one call. Only a broadcast cuts this short: the client catches up with
+the slots that began before it arrived, and then moves to the new model. A slot under way keeps the model it began with.
+
+Events are ordered by time; events at the same instant run in the order in which they were scheduled. A lost message is
+delayed by the time of its retransmissions. A crash loses only the unfinished round.
 """
 
 import itertools
@@ -31,13 +31,13 @@ from crescendo.errors import UsageError
 from crescendo.simulator.timing import Timing
 from crescendo.simulator.trace import Recorder, Trace
 
-MOST_RESENDS = 10_000  # of one message: a bound that no sensible loss rate reaches
+MOST_RESENDS = 10_000  # of one message: no sensible loss rate reaches this bound
 MOST_CRASHES = 1_000  # of one client in one round
 
 
 @dataclass(frozen=True, eq=False)
 class Moment:
-    """The federation when k has just risen: what there is to show while a run goes on."""
+    """The state of the federation just after k has risen: the progress of a run."""
 
     k: int
     gradients: int
@@ -58,22 +58,22 @@ class _Runner:
     began: float = 0.0
     first: int = 0
     goal: int = 0
-    plan: int = 0  # counts plans, so that the end of a plan that was changed is not acted on
-    since: float = 0.0  # when it began to wait or went down
-    crashes: int = 0  # since it last finished a round
-    heard: dict[int, int] = field(default_factory=lambda: {0: -1})  # k -> which broadcast brought it
+    plan: int = 0  # number of the current plan; the end of an older plan is ignored
+    since: float = 0.0  # start of its wait or its absence
+    crashes: int = 0  # since its last finished round
+    heard: dict[int, int] = field(default_factory=lambda: {0: -1})  # k -> index of the broadcast that brought it
 
     def when(self, h: int) -> float:
         return self.began + (h - self.first) / self.speed
 
     def begun_before(self, now: float) -> int:
-        """The slots that began before ``now``. One that begins within rounding of it counts as later: it hears the news."""
+        """Count the slots that began before ``now``. A slot within rounding of ``now`` counts as later: it gets the news."""
         rounding = 8 * 2.0**-52 * max(1.0, now * self.speed)
         return min(self.goal, self.first + max(0, math.ceil((now - self.began) * self.speed - rounding)))
 
 
 class Simulation:
-    """Drives workers and a server, of whatever algorithm, through one run."""
+    """Drives the workers and the server of any algorithm through one run."""
 
     def __init__(
         self,
@@ -102,15 +102,15 @@ class Simulation:
         self._bytes_up, self._bytes_down = (
             0,
             terms.clients * message_bytes(len(server.model), wire),
-        )  # everybody gets the first model
+        )  # every client gets the first model
         self._away: set[int] = set()  # declared absent
         self._calling = server if isinstance(server, CallingServer) else None
         self._timed = server if isinstance(server, TimedServer) else None
-        self._newest: Vector | None = None  # the model broadcast last, and how it travels
+        self._newest: Vector | None = None  # the latest broadcast model, then its rounded form
         self._rounded: Vector = np.zeros(0)
 
     def run(self) -> Trace:
-        """Simulate until nothing more happens."""
+        """Simulate until no event is left."""
         self._show()
         self._set_deadline()
         for c, start in enumerate(self.timing.starts):
@@ -122,8 +122,8 @@ class Simulation:
         if not self.server.finished:
             waiting = [c for c, runner in enumerate(self._runners) if runner.state == "waiting"]
             raise UsageError(
-                f"everybody waits: round {self.server.k} of {self.terms.rounds} cannot be completed; clients {waiting} may not "
-                f"go on; the schedule is not live, choose one with a certificate"
+                f"deadlock: round {self.server.k} of {self.terms.rounds} cannot be completed, because clients {waiting} must "
+                f"wait; the schedule is not live, choose one with a certificate"
             )
         return self._trace()
 
@@ -133,7 +133,7 @@ class Simulation:
     # -- a client at work ----------------------------------------------------------------------------------------------
 
     def _on_begin(self, c: int, _: Any = None) -> None:
-        """Client c looks what it may do, and does as much of it as it can without hearing anything new."""
+        """Start client c on the work it may do before the next broadcast arrives."""
         runner = self._runners[c]
         todo = runner.worker.next()
         if isinstance(todo, Work):
@@ -145,7 +145,7 @@ class Simulation:
             runner.state, runner.since = "waiting", self.now
 
     def _end_wait(self, runner: _Runner, c: int) -> None:
-        """A client that is let on in the instant in which it asked has not waited."""
+        """Record a wait; a client released at the instant it asked has not waited."""
         if self.now > runner.since:
             self._waits += 1
             self._record.add("waits", c, runner.since, self.now)
@@ -155,7 +155,7 @@ class Simulation:
         self._at(runner.when(goal), self._on_goal, c, runner.plan)
 
     def _on_goal(self, c: int, plan: int) -> None:
-        """The end of the round, or of what the delay bound allows."""
+        """Compute up to the goal: the end of the round, or the last slot that the delay bound allows."""
         runner = self._runners[c]
         if plan != runner.plan:
             return
@@ -166,16 +166,16 @@ class Simulation:
         self._on_begin(c)
 
     def _run_to(self, runner: _Runner, c: int, h: int) -> None:
-        """Compute the slots up to h, on the model as the client has it."""
+        """Compute the slots up to h on the client's current model."""
         client = runner.worker.client
         first, round, k = client.h, client.round, client.k
         if h <= first:
             return
         runner.worker.run(h - first)
-        if self._calling is None:  # else the server answers each client, and no round is ahead of a broadcast to all
+        if self._calling is None:  # otherwise there is no broadcast to all that a round could be ahead of
             self._ahead = max(self._ahead, round - k)
         if self.terms.tau is not None:
-            # t_delay grows by one a slot and tau by no more, so that the last slot has the largest ratio
+            # t_delay grows by one per slot and tau by at most one, so the last slot has the largest ratio
             t_glob, t_delay = self.terms.clock(round, k, self.terms.share(round, c), h - 1)
             self._delay_used = max(self._delay_used, t_delay / self.terms.permitted(t_glob))
         self._record.add("segments", c, round, first, h, runner.heard[k], runner.when(first), runner.when(h))
@@ -183,7 +183,7 @@ class Simulation:
     # -- messages ------------------------------------------------------------------------------------------------------
 
     def _travel(self) -> tuple[float, int]:
-        """How long a message takes, and how often it is sent until it arrives."""
+        """Draw a message's travel time, and the number of times it is sent until it arrives."""
         time, sendings = self.timing.latency.draw(self._rng), 1
         while self.timing.lose and self._rng.random() < self.timing.lose and sendings < MOST_RESENDS:
             time, sendings = time + self.timing.resend, sendings + 1
@@ -215,7 +215,7 @@ class Simulation:
         for c in sorted(self._away) if risen else ():
             self._exclude(c, range(before, self.server.k))
         if self._calling is not None:
-            for c in self._calling.called():  # after all that arrives in this instant
+            for c in self._calling.called():  # after every other arrival of this instant
                 self._at(self.now, self._on_call, c)
         elif risen:
             self._broadcast(range(len(self._runners)))
@@ -249,12 +249,12 @@ class Simulation:
             self._tell_clients(k)
 
     def _new_broadcast(self) -> int:
-        """Note what a broadcast made now contains; its number."""
+        """Record the contents of a broadcast made now, and return its index."""
         self._record.add("broadcasts", self.server.k, len(self._record.rows["updates"]), self.now)
         return len(self._record.rows["broadcasts"]) - 1
 
     def _on_the_wire(self, broadcast: Broadcast) -> Broadcast:
-        """The broadcast as it travels; the model that all clients hear of is rounded once."""
+        """Return the broadcast with its model rounded to the wire type; a model for all clients is rounded once."""
         if broadcast.model is not self._newest:
             self._newest, self._rounded = broadcast.model, rounded(broadcast.model, self._wire)
         return replace(broadcast, model=self._rounded)
@@ -267,14 +267,14 @@ class Simulation:
         i = client.round
         if runner.state == "busy" and runner.begun_before(self.now):
             if self.terms.whole_rounds:
-                runner.worker.begin()  # the round has a start model already; the news has to wait for the next one
+                runner.worker.begin()  # the round keeps its start model; the news waits for the next round
             else:
                 self._run_to(runner, c, runner.begun_before(self.now))
         self._hear(runner, index, broadcast)
         if runner.state == "waiting":
             self._end_wait(runner, c)
             self._on_begin(c)
-        elif runner.state == "busy" and client.round != i:  # it gave the round up
+        elif runner.state == "busy" and client.round != i:  # it gave up the round
             runner.plan += 1
             self._on_begin(c)
         elif runner.state == "busy":
@@ -320,7 +320,7 @@ class Simulation:
             self._tell_clients(before)
 
     def _on_return(self, c: int, _: Any) -> None:
-        """Client c comes back with what it had on disk, hears the news, and sends again what was not acknowledged."""
+        """Bring client c back with its state on disk: it gets the news and resends its unacknowledged updates."""
         runner, before = self._runners[c], self.server.k
         self._record.add("absences", c, runner.since, self.now)
         if c in self._away:
@@ -338,13 +338,13 @@ class Simulation:
         self._plan_crash(c, self.now)
 
     def _exclude(self, c: int, rounds: range) -> None:
-        """k has passed these rounds of an absent client; those that are open are excluded from what is promised."""
+        """Exclude an absent client's open rounds, which k has passed, from the consistency guarantee."""
         settled = self.server.broadcast(c).yours
         for i in rounds:
             if i not in settled and self.terms.share(i, c):
                 self._record.add("excluded", i, c)
 
-    # -- what comes out ------------------------------------------------------------------------------------------------
+    # -- the output ----------------------------------------------------------------------------------------------------
 
     def _show(self) -> None:
         if self._tell is not None:

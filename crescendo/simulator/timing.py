@@ -1,4 +1,4 @@
-"""How fast simulated clients compute and messages travel, and what goes wrong on the way. Times are virtual seconds."""
+"""Timing of a simulated federation: client speeds, message latencies, losses and crashes, in virtual seconds."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from crescendo.schedules.parameters import NOT_NEGATIVE, POSITIVE, Declared, Ran
 from crescendo.schedules.rules import Registry
 
 SLOWEST, FASTEST = 1e-9, 1e9  # slots per second
-LONGEST = 1e12  # seconds; with these bounds no sum of times of a run overflows
+LONGEST = 1e12  # seconds; with these bounds no sum of times in a run overflows
 WIDEST = 20.0  # sigma of a log-normal time: its most extreme draws stay far below the largest float
 TIME = Range(least=0, most=LONGEST)
 
@@ -64,7 +64,7 @@ class Exponential(Declared):
 
 @dataclass(frozen=True)
 class LogNormal(Declared):
-    """exp(N(ln median, sigma^2)): most are near the median, a few are very late."""
+    """exp(N(ln median, sigma^2)): most draws are near the median, a few are very late."""
 
     median: Annotated[float, Range(above=0, most=LONGEST), "the median value"]
     sigma: Annotated[float, Range(least=0, most=WIDEST), "standard deviation of the logarithm"]
@@ -74,7 +74,7 @@ class LogNormal(Declared):
 
 
 TIMES: Registry[Any] = Registry(Declared)
-"""Random times by the name that run files call them; the class has the outermost limits, the run file its own words for them."""
+"""Random times by their name in run files; each class has the widest limits, the run file its own words for them."""
 TIMES.register("constant", Constant, within={"value": NOT_NEGATIVE})
 TIMES.register("uniform", Uniform, within={"low": NOT_NEGATIVE, "high": POSITIVE})
 TIMES.register("exponential", Exponential, within={"mean": POSITIVE})
@@ -83,7 +83,7 @@ TIMES.register("lognormal", LogNormal, within={"median": POSITIVE, "sigma": NOT_
 
 @dataclass(frozen=True)
 class Crashes:
-    """A client crashes after an exponential time of mean ``every`` and returns after one of mean ``down``."""
+    """Crashes after an exponential time with mean ``every``; the client returns after one with mean ``down``."""
 
     every: float
     down: float
@@ -91,16 +91,18 @@ class Crashes:
     def __post_init__(self) -> None:
         _at_least_zero("the time between crashes and the time away", self.every, self.down)
         if self.every == 0:
-            raise UsageError("the mean time between crashes must be above zero; leave crashes out for none")
+            raise UsageError("the mean time between crashes must be above zero; leave crashes out to have none")
 
 
 @dataclass(frozen=True)
 class Timing:
-    """Slots per second and start of every client, the network between, and what goes wrong.
+    """Speed (slots per second) and start of every client, network latency, and failures.
 
-    A lost message is sent again after ``resend`` seconds, until it arrives. A duplicate takes its own time, so messages
-    overtake each other. A client that has been away for ``absent_after`` seconds is declared absent; None: it is waited
-    for.
+    A lost message is resent after ``resend`` seconds, until it arrives. A duplicate draws its own latency, so
+    messages can
+    overtake each other. A client that has been away for ``absent_after`` seconds is declared absent; with None the
+    server
+    waits for it.
     """
 
     speeds: tuple[float, ...]
@@ -115,7 +117,7 @@ class Timing:
     def __post_init__(self) -> None:
         if len(self.speeds) != len(self.starts) or not self.speeds:
             raise UsageError(
-                f"give a speed and a start for every client; got {len(self.speeds)} and {len(self.starts)}"
+                f"every client needs a speed and a start; got {len(self.speeds)} speeds and {len(self.starts)} starts"
             )
         if any(not (math.isfinite(speed) and speed > 0) for speed in self.speeds):
             raise UsageError(f"every speed must be above zero, in slots per second; got {min(self.speeds)}")
@@ -131,11 +133,13 @@ class Timing:
 
     @classmethod
     def preset(cls, name: str, terms: Terms) -> Timing:
-        """The three timings of the experiments, since timing decides results.
+        """Return one of the three timings of the experiments.
 
-        *lock-step*: every client runs one slot a second and messages take no time. *staggered*: client c starts c/n of
-        round 0 later. *heterogeneous*: speeds from 1 to 4 in equal ratios, and a log-normal latency whose median is a
-        twentieth of round 0.
+        *lock-step*: every client computes one slot per second, and messages take no time. *staggered*: the same, but
+        client c
+        starts c/n of round 0 later. *heterogeneous*: speeds from 1 to 4 in equal ratios, and a log-normal latency
+        with a
+        median of a twentieth of round 0.
         """
         n, first = terms.clients, terms.before(1) / terms.clients
         if name == "lock-step":
@@ -145,4 +149,4 @@ class Timing:
         if name == "heterogeneous":
             speeds = tuple(float(4 ** (c / max(1, n - 1))) for c in range(n))
             return cls(speeds=speeds, starts=(0.0,) * n, latency=LogNormal(median=first / 20, sigma=1.0))
-        raise UsageError(f"there is no timing preset {name!r}; choose lock-step, staggered or heterogeneous")
+        raise UsageError(f"unknown timing preset {name!r}; choose lock-step, staggered or heterogeneous")

@@ -1,4 +1,4 @@
-"""A recorded run: what was computed on which model, what was sent, what arrived when."""
+"""Trace of a run: the gradients computed on each model, the messages sent, and their arrival times."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ import numpy as np
 from crescendo.core.arrays import Array, Floats
 from crescendo.errors import DataError
 
-# The tables of a trace and their columns; a column whose name ends in "at" holds virtual seconds, all others whole numbers.
+# The tables of a trace and their columns; a column whose name ends in "at" holds virtual seconds, the others integers.
 TABLES = {
-    "updates": ("round", "client", "sent_at", "applied_at"),  # in the order the server applied them
-    "broadcasts": ("k", "applied", "made_at"),  # applied: how many of `updates` were in the model
+    "updates": ("round", "client", "sent_at", "applied_at"),  # in the order in which the server applied them
+    "broadcasts": ("k", "applied", "made_at"),  # applied: the number of `updates` in the model
     "segments": (
         "client",
         "round",
@@ -35,7 +35,7 @@ TABLES = {
 
 @dataclass
 class Recorder:
-    """Collects a trace while a run goes on."""
+    """Collects the rows of a trace during a run."""
 
     rows: dict[str, list[tuple[float, ...]]] = field(default_factory=lambda: {name: [] for name in TABLES})
 
@@ -54,7 +54,10 @@ def _columns(table: str, rows: list[tuple[float, ...]]) -> dict[str, Array]:
 
 @dataclass(frozen=True, eq=False)
 class Trace:
-    """What happened. ``max_delay_used`` is the largest t_delay / tau(t_glob), None under the rule of rounds."""
+    """The final model, counts and tables of a run.
+
+    ``max_delay_used`` is the largest t_delay / tau(t_glob), None under the rule of rounds.
+    """
 
     model: Floats
     gradients: int
@@ -70,7 +73,7 @@ class Trace:
     tables: dict[str, dict[str, Array]]
 
     def counts(self) -> dict[str, Any]:
-        """The numbers of the run, without its arrays."""
+        """Return the counts of the run, without its arrays."""
         return {name: value for name, value in vars(self).items() if name not in ("model", "tables")}
 
     def save(self, path: Path) -> None:
@@ -85,10 +88,10 @@ class Trace:
 
     @classmethod
     def load(cls, path: Path) -> Trace:
-        """Read what `save` wrote."""
+        """Read a trace written by `save`."""
         try:
             with np.load(path, allow_pickle=False) as file:
                 tables = {t: {c: file[f"{t}.{c}"] for c in columns} for t, columns in TABLES.items()}
                 return cls(model=file["model"], tables=tables, **json.loads(file["counts"].tobytes()))
         except (OSError, EOFError, ValueError, KeyError, TypeError, zipfile.BadZipFile) as error:
-            raise DataError(f"{path} is not a trace that can be read ({error}); run again to make a new one") from error
+            raise DataError(f"{path} is not a readable trace ({error}); run again to make a new one") from error

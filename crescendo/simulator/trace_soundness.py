@@ -1,4 +1,4 @@
-"""Does a trace fit the terms of its run, and tell all of it? A check of what it says is worth nothing otherwise."""
+"""Soundness of a trace: it fits the terms of its run and is complete. Other checks of a trace rest on this one."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from crescendo.simulator.trace import Trace
 
 
 def require_sound(trace: Trace, terms: Terms) -> None:
-    """DataError names the first thing in a trace that no run under these terms can have recorded."""
+    """Raise DataError for the first entry that no run under these terms can have recorded."""
     for wrong in _faults(trace, terms):
         raise DataError(
-            f"the trace does not fit the run: {wrong}; it was changed, or it is of a run with another config or other data"
+            f"the trace does not fit the run: {wrong}; it was changed, or it belongs to a run with another config or other data"
         )
 
 
@@ -29,14 +29,14 @@ def _faults(trace: Trace, terms: Terms) -> Iterator[str]:
         outside = (rounds < 0) | (rounds >= terms.rounds) | (clients < 0) | (clients >= terms.clients)
         if outside.any():
             i, c = int(rounds[outside][0]), int(clients[outside][0])
-            yield f"it tells of round {i} of client {c}, and there are {terms.rounds} rounds and {terms.clients} clients"
+            yield f"it has round {i} of client {c}, but there are {terms.rounds} rounds and {terms.clients} clients"
     yield from _broadcast_faults(tables, terms)
     yield from _update_faults(tables, terms)
     yield from _segment_faults(tables, terms)
 
 
 def _broadcast_faults(tables: dict[str, dict[str, Array]], terms: Terms) -> Iterator[str]:
-    """Broadcasts come in order, and each holds updates that the server had by then."""
+    """Check that broadcasts are in order, and that each holds only updates that the server had by then."""
     applied, made_at = tables["broadcasts"]["applied"], tables["broadcasts"]["made_at"]
     arrivals = tables["updates"]["applied_at"]
     if len(applied) and (np.diff(applied, prepend=0).min() < 0 or applied[-1] > len(arrivals)):
@@ -50,7 +50,7 @@ def _broadcast_faults(tables: dict[str, dict[str, Array]], terms: Terms) -> Iter
 
 
 def _update_faults(tables: dict[str, dict[str, Array]], terms: Terms) -> Iterator[str]:
-    """Every pair with a share is applied once, or excluded."""
+    """Check that every pair with a share is applied once, or excluded."""
     updates, excluded = tables["updates"], tables["excluded"]
     pairs = list(zip(updates["round"].tolist(), updates["client"].tolist(), strict=True))
     if len(set(pairs)) < len(pairs):
@@ -63,14 +63,14 @@ def _update_faults(tables: dict[str, dict[str, Array]], terms: Terms) -> Iterato
 
 
 def _segment_faults(tables: dict[str, dict[str, Array]], terms: Terms) -> Iterator[str]:
-    """Every applied update was computed from its first slot to its last, on broadcasts that were there."""
+    """Check that every applied update was computed from its first slot to its last, on broadcasts that existed."""
     segments, made_at = tables["segments"], tables["broadcasts"]["made_at"]
     columns = (segments[name].tolist() for name in ("client", "round", "first", "last", "basis", "began_at"))
     reached: dict[tuple[int, int], int] = {}
     for c, i, first, last, basis, began in zip(*columns, strict=True):
         if not -1 <= basis < len(made_at) or (basis >= 0 and made_at[basis] > began):
             yield f"client {c} computed a part of round {i} on a broadcast that had not been made"
-        # a client that crashed begins its round anew; else slot follows slot
+        # a crashed client restarts its round; otherwise the slots are consecutive
         if not first < last <= terms.share(i, c) or first not in (0, reached.get((i, c), 0)):
             yield f"client {c} computed slots {first} to {last} of round {i}, where {terms.share(i, c)} were due"
         reached[i, c] = last

@@ -82,7 +82,7 @@ def test_a_gradient_on_a_model_that_is_too_old_is_found_and_named(run: Path, tmp
         ("segments", "began_at", -1, 0.0, "on a broadcast that had not been made"),
         ("segments", "last", 0, 1, "without all of its gradients"),
         ("segments", "last", 0, 10_000, "were due"),
-        ("segments", "client", 0, 7, "of client 7, and there are"),
+        ("segments", "client", 0, 7, "of client 7, but there are"),
         ("updates", "client", slice(0, 3), 1, "applied twice"),
         ("updates", "round", 0, 99, "round 99"),
         ("updates", "applied_at", 2, 1e9, "not in the order"),
@@ -141,7 +141,7 @@ def test_what_is_no_run_is_one_sentence(run: Path, tmp_path: Path) -> None:
         RunCheck.of(tmp_path)
     bad = copied(run, tmp_path / "bad", "segments", "basis", 0, -1)
     (bad / "trace.npz").write_bytes(b"not a trace")
-    with pytest.raises(DataError, match="is not a trace that can be read"):
+    with pytest.raises(DataError, match="is not a readable trace"):
         RunCheck.of(bad)
     (bad / "config.toml").write_text("[data]\nsource = 'gone.csv'\n")
     (bad / "trace.npz").write_bytes((run / "trace.npz").read_bytes())

@@ -205,7 +205,7 @@ def test_numpy_is_set_in_threads_as_it_is_for_the_caller() -> None:
 def test_a_schedule_that_is_not_live_is_said_as_without() -> None:
     terms = make_terms((8, 8), (0.5, 0.5), {"tau": ConstantDelay(5)})
     assert [script.undisturbed() for script in scripts(terms, EVEN)] == [(1, False)] * 2
-    with pytest.raises(UsageError, match="everybody waits"):
+    with pytest.raises(UsageError, match="deadlock"):
         run(terms, EVEN, lambda w: None, 2)
     assert all_have_ended()
 
