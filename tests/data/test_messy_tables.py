@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,9 @@ import pytest
 import crescendo
 from crescendo.data import load
 from crescendo.data.records import Dataset
+from crescendo.data.tables.doctor.checked_table import CheckedTable
 from crescendo.data.tables.drafting import TableKeys
+from crescendo.data.tables.feature_schema import NumberColumn
 from crescendo.errors import ConfigError, DataError
 
 MESSY = """,patient_id,age,income,sex,city,visited,note,died
@@ -200,3 +204,93 @@ def test_a_runs_folder_says_how_columns_became_features_and_that_it_was_read_off
     assert "Note:" in (tmp_path / "stated" / "schema.toml").read_text()  # it is the same, and nobody has stated it
     again = crescendo.simulate(tmp_path / "stated" / "config.toml")  # which holds the schema itself
     assert again.model.tolist() == first.model.tolist()
+
+
+ROWS = "".join(f"{at * 7 % 40}.5,{'m' if at % 3 else 'f'},{'yes' if at % 4 else 'no'}\n" for at in range(60))
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (b"PK\x03\x04\x14\x00\n\xff", "is an Excel workbook or another zip file; save the sheet"),
+        (b"\xd0\xcf\x11\xe0\xa1\xb1", "is an old Excel workbook"),
+        (b"\x1f\x8b\x08\n", "is compressed by gzip; let its name end in .csv.gz"),
+        (b'{"age": 1.5, "died": "no"}\n{"age": 2.5, "died": "no"}\n', "begins with JSON; write it as csv, with pandas"),
+        (b"<table><tr><td>1</td></tr></table>\n", "begins with HTML or XML"),
+        (b"# by the laboratory\nage,died\n1,no\n", "begins with a comment; remove the lines above"),
+        (b"age|sex|died\n1.5|m|no\n", "and here perhaps a bar"),
+        (b"0.5,no,m,no\n1.5,yes,f,no\n", "has no line of names: its first line says 'no' twice and the number 0.5"),
+    ],
+)
+def test_a_file_that_is_no_csv_is_called_what_it_is(tmp_path: Path, content: bytes, says: str) -> None:
+    (tmp_path / "a.csv").write_bytes(content)
+    with pytest.raises(DataError, match=re.escape(says)):
+        looked_at(str(tmp_path / "a.csv"))
+
+
+def test_a_title_above_the_line_of_names_is_named_where_the_label_is_not_found(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.csv", "Visits 2024,,\nage,sex,died\n" + ROWS)
+    with pytest.raises(ConfigError, match="remove the lines above it"):
+        looked_at(path, label="died")
+    named = write(tmp_path / "b.csv", "age,sex,died\n" + ROWS)
+    with pytest.raises(ConfigError, match="did you mean 'died'"):
+        looked_at(named, label="Died")
+
+
+def test_a_class_whose_name_says_missing_is_named(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.csv", "age,sex,risk\n" + ROWS.replace("yes", "None").replace("no\n", "low\n"))
+    with pytest.raises(DataError, match="has the label low, but for 45 that say 'None', which count as missing"):
+        looked_at(path)
+    three = write(tmp_path / "b.csv", "age,sex,risk\n" + ROWS + "1.5,m,NA\n")
+    assert "1 records without a label in 'risk' are left out: they say 'NA'" in "\n".join(looked_at(three).notes)
+
+
+@pytest.mark.parametrize(
+    ("cells", "says"),
+    [
+        (["+47 22 33 444", "+44 20 79 461", "+1 55 12 345"], "left out: x (text that never repeats)"),
+        (["00e1", "01e2", "10e3"], "x (3 codes)"),
+        (["-5", "7", "5-"], "x (numbers with another minus than -)"),
+        (["1,500", "20", "1,700-"], "x (numbers with marks between thousands)"),
+        (["~5", "~70", "~3"], "the column 'x' holds numbers with '~' before each, which are taken for categories"),
+    ],
+)
+def test_what_only_looks_like_an_amount_is_none(tmp_path: Path, cells: list[str], says: str) -> None:
+    def cell(at: int) -> str:
+        return cells[at % 3] + (f" {at:03}" if cells[0].startswith("+") else "")
+
+    rows = "".join(f'"{cell(at)}",{row}\n' for at, row in enumerate(ROWS.splitlines()))
+    assert says in "\n".join(looked_at(write(tmp_path / "a.csv", "x,age,sex,died\n" + rows)).notes)
+
+
+def test_a_unit_behind_three_decimals_leaves_the_point_a_decimal_one(tmp_path: Path) -> None:
+    rows = "".join(f"{51 + at / 1000:.3f}N,{row}\n" for at, row in enumerate(ROWS.splitlines()))
+    data = looked_at(write(tmp_path / "a.csv", "x,age,sex,died\n" + rows))
+    assert data.schema is not None
+    x = data.schema.columns[-1]
+    assert isinstance(x, NumberColumn) and (x.low, x.high) == (51.0, 51.059)
+
+
+def test_a_parquet_column_of_another_type_says_which(tmp_path: Path) -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    import pyarrow.parquet as parquet
+
+    columns = {
+        "age": [1.5, 2.5, 3.5, 4.5] * 5,
+        "tags": [["a"], ["b"], [], ["a"]] * 5,
+        "seen": [datetime.datetime(2024, 1, day) for day in range(1, 21)],
+        "died": ["yes", "no"] * 10,
+    }
+    parquet.write_table(pyarrow.table(columns), tmp_path / "a.parquet")
+    says = looked_at(str(tmp_path / "a.parquet")).notes[0]
+    assert "left out: tags (of the type list<" in says and "seen (dates)" in says
+
+
+def test_the_check_up_asks_whether_a_few_whole_numbers_are_names(tmp_path: Path) -> None:
+    rows = "".join(f"{(101, 205, 990)[at % 3]},{at % 5},{row}\n" for at, row in enumerate(ROWS.splitlines()))
+    path = tmp_path / "a.csv"
+    says = {
+        line.name: line.says for line in CheckedTable.of(Path(write(path, "ward,pain,age,sex,died\n" + rows))).lines
+    }
+    assert says["ward"].endswith('one of 3 whole numbers; if they are names, write as = "category"')
+    assert says["pain"] == "a number from 0 to 4"

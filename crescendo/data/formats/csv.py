@@ -7,6 +7,7 @@ a line, and a line that repeats the header is no record.
 
 import codecs
 import csv
+import difflib
 import io
 import re
 from array import array
@@ -24,7 +25,21 @@ from crescendo.data.tables.table_cautions import about_numbers
 from crescendo.errors import ConfigError, DataError
 
 _LONGEST_HEADER = 1 << 20
+_SHOWN = 12  # names of columns
 _DECIMAL_COMMA = re.compile(r"\s*[+-]?\d*,\d+([eE][+-]?\d+)?\s*", re.ASCII)
+_NO_TEXT = {
+    b"PK\x03\x04": 'an Excel workbook or another zip file; save the sheet as "CSV UTF-8"',
+    b"\xd0\xcf\x11\xe0": 'an old Excel workbook; save the sheet as "CSV UTF-8"',
+    b"\x1f\x8b": "compressed by gzip; let its name end in .csv.gz",
+    b"PAR1": "a Parquet file; let its name end in .parquet",
+}
+_OTHER_FORMATS = {
+    "{": "JSON; write it as csv, with pandas.read_json(file, lines=True).to_csv",
+    "[": "JSON; write it as csv, with pandas.read_json(file).to_csv",
+    "<": "HTML or XML; write its table as csv, with pandas.read_html(file)[0].to_csv",
+    "#": "a comment; remove the lines above the line of names",
+}
+_OTHER_SEPARATORS = {"|": "a bar", "\x1f": "a unit separator", " ": "a space", ":": "a colon"}
 SEPARATORS = (",", ";", "\t")
 _SAYS_SEPARATOR = re.compile(rb'\s*"?sep=([,;\t|:^~])"?\s*', re.IGNORECASE)  # the first line of a file by Excel
 
@@ -98,6 +113,9 @@ def header(lines: BinaryIO, name: str, unnamed: bool = False, least: int = 2) ->
         line, separators = _first_line(lines), (said[1].decode("latin-1"),)
     if not line:
         raise no_records(name)
+    for begins, what in _NO_TEXT.items():
+        if line.startswith(begins):
+            raise DataError(f"{name} is {what}")
     if len(line) == _LONGEST_HEADER:
         raise DataError(f"{name} has a first line of more than {_LONGEST_HEADER - 1} bytes; check that it is a csv")
     try:
@@ -191,17 +209,34 @@ def decimal_point(cell: str) -> str:
 
 
 def _check_header(header: list[str], name: str, least: int) -> None:
-    if len(header) < least:
-        raise DataError(
-            f"{name} has one column, '{header[0][:40]}'; between cells stands a comma, a semicolon or a tab"
-        )
+    if len(header) < least or header[0].startswith('{"'):
+        raise DataError(_about_one_column(header[0], name))
     if all(_is_number(cell) for cell in header):
         raise DataError(f"{name} has no header line: its first line is all numbers; put the names of the columns there")
     (often, times), *_ = Counter(header).most_common(1)
+    if times > 1 and (fractions := [cell for cell in header if _is_number(cell) and float(cell) % 1]):
+        raise DataError(
+            f"{name} has no line of names: its first line says '{often}' twice and the number {fractions[0]}; put the names of "
+            "the columns there"
+        )
     if times > 1:
         raise DataError(f"{name} has two columns called '{often}'; rename one")
     if "" in header:
         raise DataError(f"{name} has a column without a name, the {header.index('') + 1}th; name it in the header line")
+
+
+def _about_one_column(said: str, name: str) -> str:
+    """What a first line is that has one cell.
+
+    >>> _about_one_column("age|city|died", "a.csv")
+    "a.csv has one column, 'age|city|died'; between cells stands a comma, a semicolon or a tab, and here perhaps a bar"
+    >>> _about_one_column("# exported in 2024", "a.csv")
+    'a.csv begins with a comment; remove the lines above the line of names'
+    """
+    if said[:1] in _OTHER_FORMATS:
+        return f"{name} begins with {_OTHER_FORMATS[said[0]]}"
+    perhaps = next((f", and here perhaps {what}" for mark, what in _OTHER_SEPARATORS.items() if mark in said), "")
+    return f"{name} has one column, '{said[:40]}'; between cells stands a comma, a semicolon or a tab{perhaps}"
 
 
 def no_records(name: str) -> DataError:
@@ -230,10 +265,23 @@ def named(header: list[str], label: str | None, column: str | None, name: str) -
     label = header[-1] if label is None else label
     for key, wanted in (("data.label", label), ("clients.split", column)):
         if wanted is not None and wanted not in header:
-            raise ConfigError(f"{key} asks for column '{wanted}', but the columns of {name} are {', '.join(header)}")
+            raise ConfigError(
+                f"{key} asks for column '{wanted}', but the columns of {name} are {_listed(header, wanted)}"
+            )
     if label == column:
         raise ConfigError(f"'{label}' is the label of {name} and cannot split it by column; use split = 'label'")
     return label
+
+
+def _listed(header: list[str], wanted: str) -> str:
+    """The columns, and what may be meant by one that is not among them."""
+    listed = ", ".join(header[:_SHOWN]) + (f" and {len(header) - _SHOWN} more" if len(header) > _SHOWN else "")
+    near = difflib.get_close_matches(wanted, header, n=1)
+    if near:
+        return f"{listed}; did you mean '{near[0]}'?"
+    if any(name == f"column {at}" for at, name in enumerate(header[1:], 2)):
+        return f"{listed}; where a title stands above the line of names, remove the lines above it"
+    return listed
 
 
 def _layout(read: Header, label: str | None, column: str | None, name: str) -> _Layout:

@@ -37,6 +37,7 @@ class Table:
     rows: int
     unreadable: int = 0
     dates: frozenset[str] = field(default_factory=frozenset)  # columns that are dates by their type
+    other: dict[str, str] = field(default_factory=dict)  # columns whose type is not read, and that type
     headers: int = 0
     decimal_comma: bool = False
     raw: dict[str, Array] = field(default_factory=dict)

@@ -40,6 +40,9 @@ DATE = re.compile(
     r"|\d{1,2}:\d{2}(:\d{2})?( ?[ap]\.?m\.?)?",
     re.IGNORECASE,
 )
+_MARKED = re.compile(r"[0-9][,' \u00a0\u202f\u2009\u2019][0-9]{2,3}")  # between thousands
+_POINTED = re.compile(r"[0-9][.' \u00a0\u202f\u2009\u2019][0-9]{2,3}")
+OTHER_MINUS = "numbers with another minus than -"
 INDEX = re.compile(r"(column 1|unnamed.*|index|idx|row|rownum|row_?id|id|.*[_ -]id|nr|no|number)", re.IGNORECASE)
 
 
@@ -78,6 +81,7 @@ class Draft:
         default_factory=dict
     )  # column of numbers -> its cells that are none, such as "<0.3"
     as_codes: tuple[str, ...] = ()  # categories whose cells look like numbers
+    other_minus: tuple[str, ...] = ()  # columns of "thousands" without a mark between these
     unread: dict[str, str] = field(default_factory=dict)  # column -> why its numbers cannot be read as such
     findings: tuple[TableFinding, ...] = ()
 
@@ -95,7 +99,8 @@ class Draft:
         many = self.no_numbers.get(column.name, 0)
         odd = f" or no number, as {many:,} {'cell is' if many == 1 else 'cells are'}" if many else ""
         filled = [f"{column.missing:g} where missing{odd}"] if column.indicator or odd else []
-        written = [] if column.written == PLAIN else [str(column.written)]
+        how = OTHER_MINUS if column.name in self.other_minus else str(column.written)
+        written = [] if column.written == PLAIN else [how]
         codes = [f"{' and '.join(f'{code:g}' for code in column.codes)} as missing"] if column.codes else []
         said = ", ".join([*written, *codes, *filled])
         return f"{column.name} ({said})" if said else column.name
@@ -112,7 +117,7 @@ def _some(found: list[str], most: int = 12) -> str:
 def drafted(table: Table, aside: Iterable[str], keys: TableKeys, label: str | None = None) -> Draft:
     """A schema for the columns of ``table`` that are not set ``aside``, from what its cells hold."""
     aside, columns, left_out = set(aside), list[NumberColumn | CategoryColumn](), dict[str, str]()
-    no_numbers, as_codes, unread = dict[str, int](), list[str](), dict[str, str]()
+    no_numbers, as_codes, other_minus, unread = dict[str, int](), list[str](), list[str](), dict[str, str]()
     keys.check(table.columns, table.name)
     for name in table.columns:
         if name in aside:
@@ -126,6 +131,8 @@ def drafted(table: Table, aside: Iterable[str], keys: TableKeys, label: str | No
         columns.append(made)
         if isinstance(made, NumberColumn) and (odd := seen.odd):
             no_numbers[name] = odd
+        if isinstance(made, NumberColumn) and seen.has_other_minus:
+            other_minus.append(name)
         if isinstance(made, CategoryColumn) and seen.is_code and name not in keys.categories:
             as_codes.append(name)
     if not columns:
@@ -134,7 +141,7 @@ def drafted(table: Table, aside: Iterable[str], keys: TableKeys, label: str | No
     looked = tuple(name for name in left_out if name not in keys.drop)
     schema = Schema(tuple(sorted(columns, key=lambda one: one.name)), label, looked)
     marked = Schema.of(schema.plain()).marked(True)
-    return Draft(marked, left_out, no_numbers, tuple(as_codes), unread)
+    return Draft(marked, left_out, no_numbers, tuple(as_codes), tuple(other_minus), unread)
 
 
 def with_codes_missing(draft: Draft, table: Table) -> Draft:
@@ -167,6 +174,7 @@ class _Seen:
     is_date: bool
     is_code: bool
     unread: str = ""  # why numbers cannot be read as such
+    typed: str = ""  # what it is by a type that is not read
 
     @classmethod
     def of(cls, table: Table, name: str, keys: TableKeys) -> Self:
@@ -185,7 +193,10 @@ class _Seen:
             absent = absent | np.isin(numbers(cells), keys.codes)
         dates = name in table.dates or (cells.dtype == object and _are_dates(cells[~absent])) or are_whole_dates(values)
         code = written == PLAIN and is_code(name, cells, values)
-        return cls(name, cells, absent, values, written, dates, code, unread)
+        typed = "dates" if name in table.dates else ""
+        if name in table.other:
+            typed = f"of the type {table.other[name]:.40}, neither numbers nor texts"
+        return cls(name, cells, absent, values, written, dates, code, unread, typed)
 
     @property
     def there(self) -> int:
@@ -194,6 +205,12 @@ class _Seen:
     @property
     def finite(self) -> Floats:
         return self.values[np.isfinite(self.values)]
+
+    @property
+    def has_other_minus(self) -> bool:
+        """Whether the numbers are read by a rule for thousands because of their minus alone: (5), 5- or one of its own sign."""
+        mark = _POINTED if self.written.decimal == "," else _MARKED
+        return self.written.kind == "thousands" and not any(map(mark.search, set(self.cells.tolist())))
 
     @property
     def odd(self) -> int:
@@ -227,7 +244,7 @@ def _drafted(seen: _Seen, keys: TableKeys) -> NumberColumn | CategoryColumn | st
     if not is_text(seen.name):
         return "a name that cannot be printed"
     if not seen.there:
-        return "always empty"
+        return seen.typed or "always empty"
     asked = seen.name in keys.categories
     if not asked and seen.is_date:
         return "dates"

@@ -124,7 +124,18 @@ def parquet_table(content: bytes, name: str, wanted: Sequence[str] | None = None
     named = _distinct([as_name(one) for one in found.column_names], name)
     kept = {one: at for at, one in enumerate(named) if wanted is None or one in set(wanted)}
     dates = frozenset(one for one, at in kept.items() if pyarrow.types.is_temporal(found.schema.types[at]))
-    return Table(name, {one: _arrow_cells(found.column(at)) for one, at in kept.items()}, found.num_rows, dates=dates)
+    kinds = {one: found.schema.types[at] for one, at in kept.items()}
+    other = {one: str(kind) for one, kind in kinds.items() if one not in dates and not _is_read(kind)}
+    columns = {one: _arrow_cells(found.column(at)) for one, at in kept.items()}
+    return Table(name, columns, found.num_rows, dates=dates, other=other)
+
+
+def _is_read(kind: Any) -> bool:
+    from pyarrow import types
+
+    kind = kind.value_type if types.is_dictionary(kind) else kind
+    numbers = types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind) or types.is_decimal(kind)
+    return bool(numbers or types.is_string(kind) or types.is_large_string(kind) or types.is_null(kind))
 
 
 def _arrow_cells(column: Any) -> Array:

@@ -106,14 +106,16 @@ def looked_at(table: Table, keys: TableKeys, label: str | None, column: str | No
         raise DataError(f"{table.name} has no label: the column '{name}' is empty; name another with data.label")
     notes = [*about_headers(table.headers)]
     if absent.any():
+        spelled = _spelled(table.columns[name][absent])
         table = table.take(~absent)
-        notes.append(
-            f"{_short(table)}: {int(np.count_nonzero(absent)):,} records without {_of(name, column)} are left out"
-        )
+        many = int(np.count_nonzero(absent))
+        _check_not_missing(table, name, many, spelled)
+        as_said = f": they say {spelled}" if spelled else ""
+        notes.append(f"{_short(table)}: {many:,} records without {_of(name, column)} are left out{as_said}")
     table, odd = without_odd_rows(table)
     draft = drafted(table, [name, *([] if column is None else [column])], keys, name)
     y = _label_as_typed(table, name)
-    examined = Examined(table, draft.schema, y, draft.as_codes, draft.unread)
+    examined = Examined(table, draft.schema, y, draft.as_codes, draft.other_minus, draft.unread)
     draft = replace(draft, findings=examined.findings())
     x, fits = draft.schema.apply(table)
     assert fits.all(), "a drafted schema says what missing becomes"
@@ -122,6 +124,22 @@ def looked_at(table: Table, keys: TableKeys, label: str | None, column: str | No
         notes.append(AMOUNTS)
     said = (draft.says(_short(table)), *notes, *odd, *sentences(draft.findings))
     return Raw(x, y, columns=columns, schema=draft.schema, looked=True, notes=said), draft, table
+
+
+def _spelled(cells: Column) -> str:
+    """What missing cells say, such as 'NA', which a person may mean as a class; nothing where they are empty."""
+    said = {cell.strip() for cell in cells.tolist() if isinstance(cell, str)} - {""}
+    return " or ".join(f"'{cell:.20}'" for cell in sorted(said, key=lambda cell: (cell.lower(), cell))[:4])
+
+
+def _check_not_missing(table: Table, name: str, many: int, spelled: str) -> None:
+    """DataError where one class is left, and another may have a name that says that it is missing."""
+    left = set(texts(table.columns[name]))
+    if spelled and len(left) == 1:
+        raise DataError(
+            f"every record of {table.name} has the label {left.pop():.60}, but for {many:,} that say {spelled}, which count as "
+            "missing; give a class of such a name another one"
+        )
 
 
 def _alone(cells: Column) -> Column:

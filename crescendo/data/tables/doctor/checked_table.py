@@ -8,16 +8,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from crescendo.data.formats.readers import RecordFile
 from crescendo.data.labels import NUMBERS, to_be_predicted
 from crescendo.data.reading import from_raw
+from crescendo.data.tables.cells import Table
 from crescendo.data.tables.doctor.table_finding import TableFinding
 from crescendo.data.tables.drafting import Draft, TableKeys
-from crescendo.data.tables.feature_schema import NumberColumn
+from crescendo.data.tables.feature_schema import CategoryColumn, NumberColumn
 from crescendo.data.tables.table_records import looked_at
 from crescendo.errors import DataError
 
 _SHOWN = 6  # categories or classes
+_FEW = 20  # whole numbers, which may be names
 
 
 @dataclass(frozen=True)
@@ -59,7 +63,7 @@ class CheckedTable:
         name = label or list(table.columns)[-1]
         lines = (
             *_about_label(name, raw.y, numbers),
-            *_about_columns(draft),
+            *_about_columns(draft, table),
             *(TableLine("", False, note) for note in notes),
         )
         return cls(path.name, (TableLine("", True, f"{len(raw):,} records and {len(table.columns)} columns"), *lines))
@@ -76,22 +80,31 @@ def _about_label(name: str, labels: Any, numbers: bool) -> Iterator[TableLine]:
     yield TableLine(name, True, says)
 
 
-def _about_columns(draft: Draft) -> Iterator[TableLine]:
+def _about_columns(draft: Draft, table: Table) -> Iterator[TableLine]:
     found: dict[str | None, list[TableFinding]] = {}
     for one in draft.findings:
         found.setdefault(one.column, []).append(one)
     for column in draft.schema.columns:
         if column.name not in found:
-            yield TableLine(column.name, True, _becomes(column))
+            yield TableLine(column.name, True, _becomes(column, table))
         yield from (TableLine(column.name, False, one.in_schema, one.word) for one in found.get(column.name, []))
     for name, why in draft.left_out.items():
         yield TableLine(name, False, f"is left out: it is {why}", '"drop"')
     yield from (TableLine("", False, one.in_schema, one.word) for one in found.get(None, []))
 
 
-def _becomes(column: Any) -> str:
+def _becomes(column: NumberColumn | CategoryColumn, table: Table) -> str:
     absent = ", empty in some records" if column.indicator else ""
     if isinstance(column, NumberColumn):
-        return f"a number from {column.low:g} to {column.high:g}{absent}"
+        return f"a number from {column.low:g} to {column.high:g}{absent}{_perhaps_names(column, table)}"
     more = f" and {len(column.values) - _SHOWN} more" if len(column.values) > _SHOWN else ""
     return f"one of {', '.join(f'{value:.40}' for value in column.values[:_SHOWN])}{more}{absent}"
+
+
+def _perhaps_names(column: NumberColumn, table: Table) -> str:
+    """Of a few whole numbers with gaps between them, such as those of wards, which are often names."""
+    values = column.numbers(table)
+    found = np.unique(values[np.isfinite(values)])
+    if not 2 < len(found) <= _FEW or (found != np.rint(found)).any() or found[-1] - found[0] < len(found):
+        return ""
+    return f', one of {len(found)} whole numbers; if they are names, write as = "category"'

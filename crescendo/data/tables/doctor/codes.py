@@ -15,6 +15,7 @@ _NAME = re.compile(
     r"|mobile|fax|isbn|ean|gtin|sku|iban|fips|icd\d*|.*_code|code)",
     re.IGNORECASE,
 )
+_HEXADECIMAL = re.compile(r"[0-9]+e?[0-9]+").fullmatch
 HUGE = 1e150  # the square of more is no float
 _FEWEST = 8  # cells from which on digits that all read as months are no chance
 _YEARS = (1900, 2100)
@@ -32,9 +33,25 @@ def is_code(name: str, cells: Array, values: Floats) -> bool:
     there = values[~np.isnan(values)]
     if not len(there) or not np.isfinite(there).all() or (there != np.rint(there)).any() or (there < 0).any():
         return False
-    if _NAME.fullmatch(re.sub(r"[ .-]+", "_", name.strip())) is not None:
+    if is_code_name(name):
         return True
-    return cells.dtype == object and _has_leading_zeros([cell for cell in cells.tolist() if not is_missing(cell)])
+    texts = [] if cells.dtype != object else [cell for cell in cells.tolist() if not is_missing(cell)]
+    return _has_leading_zeros(texts) or _are_hexadecimal(texts)
+
+
+def is_code_name(name: str) -> bool:
+    """Whether a column is called as codes are."""
+    return _NAME.fullmatch(re.sub(r"[ .-]+", "_", name.strip())) is not None
+
+
+def _are_hexadecimal(texts: list[str]) -> bool:
+    """Whether texts such as 00e1 and 10e3, which also read as 0 and 10000, are codes of one length.
+
+    >>> _are_hexadecimal(["00e1", "10e3", "0042"]), _are_hexadecimal(["1e1", "2e5"]), _are_hexadecimal(["0042", "0107"])
+    (True, False, False)
+    """
+    padded = any(text.startswith("0") for text in texts)
+    return padded and len(set(map(len, texts))) == 1 and "e" in "".join(texts) and all(map(_HEXADECIMAL, texts))
 
 
 def _has_leading_zeros(texts: list[str]) -> bool:

@@ -15,7 +15,7 @@ from crescendo.data.tables.doctor.odd_rows import copies
 from crescendo.data.tables.doctor.sentinels import sentinels
 from crescendo.data.tables.doctor.table_finding import TableFinding
 from crescendo.data.tables.doctor.two_units import two_units
-from crescendo.data.tables.drafting import is_index
+from crescendo.data.tables.drafting import OTHER_MINUS, is_index
 from crescendo.data.tables.feature_schema import CategoryColumn, NumberColumn, Schema
 from crescendo.data.tables.written_numbers import PLAIN
 
@@ -28,6 +28,7 @@ class Examined:
     schema: Schema
     label: Array
     as_codes: tuple[str, ...] = ()
+    other_minus: tuple[str, ...] = ()
     unread: Mapping[str, str] = field(default_factory=dict)
 
     def findings(self) -> tuple[TableFinding, ...]:
@@ -47,10 +48,11 @@ class Examined:
             yield from two_units(name, values)
             yield from no_numbers(name, cells, np.where(np.isin(numbers(cells), column.codes), 0.0, values))
             if column.written != PLAIN:
+                how = OTHER_MINUS if name in self.other_minus else column.written
                 words = ", ".join(f'{key} = "{value}"' for key, value in column.written.plain().items())
                 yield TableFinding(
                     name,
-                    f"the column '{name:.60}' holds {column.written}, which are read as numbers",
+                    f"the column '{name:.60}' holds {how}, which are read as numbers",
                     words,
                     mended=True,
                 )

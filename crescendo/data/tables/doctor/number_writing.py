@@ -12,6 +12,7 @@ import numpy as np
 
 from crescendo.core.arrays import Array, Floats
 from crescendo.data.tables.cells import Table, is_missing, numbers, objects
+from crescendo.data.tables.doctor.codes import is_code_name
 from crescendo.data.tables.written_numbers import Cell, Written, decimal_of, same_unit
 
 _SAMPLE, _SOME = 500, 0.5  # different texts that are tried first, and the part of them that has to read as a number
@@ -20,6 +21,8 @@ _LONGEST = 12  # letters of a unit
 _ORDINALS = frozenset(("st", "nd", "rd", "th", "er", "e", "º", "ª", ".", "°"))
 _THREES = re.compile(r"-?[1-9][0-9]{0,2}(\.[0-9]{3})+")
 _COMMA = re.compile(r"[0-9],[0-9]{1,2}(?![0-9,])")
+_ABOUT = frozenset(("~", "≈", "<", ">", "≤", "≥", "<=", ">=", "±", "ca.", "ca"))
+_PHONE = re.compile(r"\+[0-9]{1,3}[ -][0-9 -]+")
 _FEW_LABELS = 20  # different ones, which may be classes however they are written
 Cells: TypeAlias = Mapping[str, int]  # each text, and how often it stands there
 
@@ -27,7 +30,7 @@ Cells: TypeAlias = Mapping[str, int]  # each text, and how often it stands there
 def written_in(table: Table, name: str) -> Written | str | None:
     """How the numbers of a text column are written; why they cannot be read, in words; None where they are no such numbers."""
     cells = table.written(name)
-    if cells.dtype != object:
+    if cells.dtype != object or is_code_name(name):
         return None
     counts = Counter(cell for cell in cells.tolist() if not is_missing(cell))
     if not _may_be_written(counts, table.decimal_comma):
@@ -77,7 +80,7 @@ def written_as(cells: Cells, comma: bool = False) -> Written | str | None:
     """
     parts = {cell: made for cell in cells if (made := Cell.of(cell)) is not None}
     total, found = sum(cells.values()), sum(cells[cell] for cell in parts)
-    if not total or found < MOSTLY * total:
+    if not total or found < MOSTLY * total or _are_phones(cells):
         return None
     kind = _kind(parts, cells)
     if isinstance(kind, str) or kind is None:
@@ -98,6 +101,15 @@ def written_as(cells: Cells, comma: bool = False) -> Written | str | None:
     return written if read >= MOSTLY * total else None
 
 
+def _are_phones(cells: Cells) -> bool:
+    """Whether each has a plus before groups of digits, as the numbers of telephones have.
+
+    >>> _are_phones({"+47 22 33 444": 1, "+44 20 7946": 1}), _are_phones({"+5": 1, "+1,200": 1})
+    (True, False)
+    """
+    return sum(many for cell, many in cells.items() if _PHONE.fullmatch(cell)) >= MOSTLY * sum(cells.values())
+
+
 def _kind(parts: Mapping[str, Cell], cells: Cells) -> Written | str | None:
     """Of the words beside the digits; a text where they are of several kinds, None where they are no unit."""
     beside = Counter[str]()
@@ -116,7 +128,7 @@ def _kind(parts: Mapping[str, Cell], cells: Cells) -> Written | str | None:
         codes = sorted(code for code in currencies if code is not None)
         return Written("money", codes[0]) if len(codes) == 1 else f"amounts in several currencies ({', '.join(codes)})"
     if any(part.before for part in parts.values()):
-        return None
+        return f"numbers with {_some(beside)} before each" if not bare and set(beside) <= _ABOUT else None
     if currencies != {None} or any(part.percent for part in parts.values()):
         return f"numbers with several things beside them ({_some(beside)})"
     return _unit(beside, bare)
@@ -142,7 +154,7 @@ def _some(texts: Iterable[str]) -> str:
 def _decimal(parts: Iterable[Cell], comma: bool) -> str | None:
     """The decimal mark that the digits show, "both" where they show two; where they show none, the likelier one.
 
-    Amounts without decimals beside 1.234 are no decimals that happen to have three digits each.
+    Money without decimals beside 1.234 has no decimals that happen to be three digits each.
     """
     found = list(parts)
     bodies = [part.body for part in found]
@@ -154,7 +166,7 @@ def _decimal(parts: Iterable[Cell], comma: bool) -> str | None:
     pointed = [body for body in bodies if "." in body]
     if pointed and not any("," in body for body in bodies):
         whole = len(pointed) < len(bodies) or any(body.index(".") > 1 for body in pointed)
-        return "," if whole and (comma or any(part.beside for part in found)) else "."
+        return "," if whole and (comma or any(part.currency for part in found)) else "."
     return ("," if comma else ".") if any("," in body for body in bodies) else None
 
 
