@@ -1,4 +1,4 @@
-"""From an address and a party's folder of certificates to where the network is reached, in the clear only on this machine."""
+"""Network endpoints made from an address and a party's folder of certificates; without TLS only on this machine."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -16,7 +16,7 @@ from crescendo.network.transport.security.party_folder import PartyFolder
 
 
 def listening(address: str, certs: Path | None, health: str | None = None) -> Listening:
-    """Where to listen, and who is let in."""
+    """Return the address to listen on, its credentials and its authenticator."""
     Address(address).check(certs)
     page = HealthPage(health) if health is not None else None
     if certs is None:
@@ -27,9 +27,9 @@ def listening(address: str, certs: Path | None, health: str | None = None) -> Li
 
 
 def place(address: str, certs: Path | None, policy: Policy | None = None, name: str | None = None) -> Endpoint:
-    """Where the server is, for the party ``name``.
+    """Return the server's endpoint for the party ``name``.
 
-    If the policy names its certificate, it is looked at once the server is there; no other will do.
+    If the policy names the server's certificate, the endpoint checks it when the server answers and accepts no other.
     """
     Address(address).check(certs)
     if certs is not None:
@@ -49,7 +49,7 @@ def place(address: str, certs: Path | None, policy: Policy | None = None, name: 
 
 
 def _pinning(address: str, certs: Path, policy: Policy) -> Callable[[], Any]:
-    """Credentials with which only the certificate that the policy names is spoken to; looked at until it is seen once."""
+    """Return a function that checks the server's certificate against the policy once and returns credentials pinned to it."""
     made: list[Callable[[], Any]] = []
 
     def look() -> Any:

@@ -1,4 +1,4 @@
-"""`crescendo certs`: the keys of a federation, made for everybody, asked for, signed, and taken back."""
+"""`crescendo certs`: makes keys for a federation, requests certificates, signs and revokes them."""
 
 from difflib import get_close_matches
 from enum import StrEnum
@@ -12,8 +12,8 @@ from crescendo.cli.common import AsJson, one_sentence, print_json
 from crescendo.errors import UsageError
 from crescendo.whole_files import blamed_on
 
-ALIKE = 0.82  # at least so much of a word is that of a command that was mistyped
-NO_COMMANDS = ("list", "show", "new")  # which others have
+ALIKE = 0.82  # from this similarity on, a word is taken for a mistyped command
+NO_COMMANDS = ("list", "show", "new")  # commands of similar tools
 
 
 class _CertsGroup(TyperGroup):
@@ -27,11 +27,11 @@ class _CertsGroup(TyperGroup):
         return super().parse_args(ctx, args)
 
     def _refuse_mistyped(self, word: str) -> None:
-        """A folder is not made for a word that was meant as a command."""
+        """Refuse a word that was meant as a command, rather than make a folder of that name."""
         near = get_close_matches(word, self.commands, 1, ALIKE)
         if near or word in NO_COMMANDS:
             meant = f"did you mean {near[0]}?" if near else f"there are {', '.join(self.commands)};"
-            raise UsageError(f"{word} is not a command of certs; {meant} a folder of that name is written ./{word}")
+            raise UsageError(f"{word} is not a command of certs; {meant} for a folder of that name write ./{word}")
 
 
 certs = typer.Typer(
@@ -45,7 +45,7 @@ certs = typer.Typer(
 
 
 class PartyRole(StrEnum):
-    """What a party is."""
+    """The role of a party."""
 
     client = "client"
     aggregator = "aggregator"
@@ -54,7 +54,7 @@ class PartyRole(StrEnum):
 
 Keys = Annotated[Path, typer.Option("--keys", metavar="DIR", help="The folder of keys.")]
 Lasts = Annotated[int, typer.Option(help="How many days certificates last.")]
-AsRole = Annotated[PartyRole, typer.Option("--role", help="What the party is.")]
+AsRole = Annotated[PartyRole, typer.Option("--role", help="The role of the party.")]
 
 
 @certs.command("make", epilog="Example: crescendo certs keys --host server.example.org --client alice --client bob")
@@ -64,7 +64,7 @@ def _make(
         list[str] | None,
         typer.Option(
             metavar="NAME",
-            help="What others type to reach the server, or the aggregator that is made now: a name or an address; may be "
+            help="A name or address under which others reach the server, or the aggregator made by this command; may be "
             "repeated. By default localhost and 127.0.0.1 only.",
         ),
     ] = None,
@@ -99,7 +99,7 @@ def _make(
             typer.echo(f"kept {place}")
         here_only = [str(place) for place in found.made if place.parent != folder / "clients"]
         if here_only and not host:
-            typer.echo(f"{', '.join(here_only)} will do on this machine only; for others name its --host")
+            typer.echo(f"{', '.join(here_only)} is valid on this machine only; for other machines give its --host")
         typer.echo(f"{folder / 'authority'} signs certificates: keep it off the machines that take part")
 
 
@@ -110,7 +110,7 @@ def _request(
     role: AsRole = PartyRole.client,
     as_json: AsJson = False,
 ) -> None:
-    """Make your own key, which stays on this machine, and a request for its certificate; again, to renew it."""
+    """Make your key, which stays on this machine, and a request for its certificate; repeat it to renew the certificate."""
     with one_sentence():
         from crescendo.network.authority.certificate_requests import request_certificate
         from crescendo.network.transport.security.identity import Identity
@@ -121,15 +121,15 @@ def _request(
             print_json({"request": str(made.path), "key_sha256": made.fingerprint})
             return
         typer.echo(f"made {made.path}: send it to the federation's authority; the key stays in {keys}")
-        typer.echo(f"the key's fingerprint, to be compared on the telephone: {made.fingerprint}")
+        typer.echo(f"the key's fingerprint, to compare on the telephone: {made.fingerprint}")
 
 
 @certs.command("sign", epilog="Example: crescendo certs sign alice-request.pem --keys keys --file federation.toml")
 def _sign(
-    request: Annotated[Path, typer.Argument(metavar="REQUEST", help="The request that the party has sent.")],
+    request: Annotated[Path, typer.Argument(metavar="REQUEST", help="The request that the party sent.")],
     keys: Keys = Path("keys"),
     file: Annotated[
-        Path | None, typer.Option(metavar="FILE.toml", help="The run file: clients that it does not name are refused.")
+        Path | None, typer.Option(metavar="FILE.toml", help="The run file; refuse clients that it does not name.")
     ] = None,
     role: AsRole = PartyRole.client,
     host: Annotated[
@@ -137,10 +137,10 @@ def _sign(
         typer.Option(metavar="NAME", help="The name or address under which others reach it, if it listens."),
     ] = None,
     days: Lasts = 90,
-    renew: Annotated[bool, typer.Option("--renew", help="The party has a certificate and is to get another.")] = False,
+    renew: Annotated[bool, typer.Option("--renew", help="Give another certificate to a party that has one.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Sign a request at the authority; only the name and the key are taken from it."""
+    """Sign a request at the authority, which takes only the name and the key from it."""
     with one_sentence():
         from crescendo.network.authority.certificate_requests import sign_request
 
@@ -164,10 +164,12 @@ def _sign(
             print_json({**facts, "key_sha256": made.fingerprint, "until": until.isoformat(), "before": before})
             return
         typer.echo(f"signed for {made.identity.role} {made.identity.name} until {until:%Y-%m-%d}, serial {serial}")
-        typer.echo(f"the key's fingerprint, which the party was shown too: {made.fingerprint}")
-        typer.echo(f"send cert.pem and ca.pem in {made.folder} back; neither is secret")
+        typer.echo(f"the key's fingerprint, which the party's `certs request` printed too: {made.fingerprint}")
+        typer.echo(f"send back cert.pem and ca.pem from {made.folder}; neither is secret")
         if before is not None:
-            typer.echo(f"the one before stays valid until it ends; to end it now: crescendo certs revoke {before}")
+            typer.echo(
+                f"the previous certificate stays valid until it expires; to end it now: crescendo certs revoke {before}"
+            )
 
 
 @certs.command("revoke", epilog="Example: crescendo certs revoke alice --keys keys")
@@ -176,7 +178,7 @@ def _revoke(
     keys: Keys = Path("keys"),
     as_json: AsJson = False,
 ) -> None:
-    """Take back a party's certificates and tokens, or one certificate; a running server notices."""
+    """Revoke a party's certificates and tokens, or one certificate; a running server notices."""
     with one_sentence():
         from crescendo.network.authority.revoking import revoke
 
@@ -190,5 +192,6 @@ def _revoke(
         taken = [f"serial {serial}" for serial in found.serials] + ["its token"] * bool(found.tokens)
         typer.echo(f"revoked {', '.join(taken)}")
         typer.echo(
-            f"copy to the folders of those who listen, where it is noticed at once: {', '.join(map(str, found.files))}"
+            "copy to the folders of the server and the aggregators, which notice it at once: "
+            f"{', '.join(map(str, found.files))}"
         )

@@ -15,7 +15,7 @@ from importlib.metadata import PackageNotFoundError, distribution, requires, ver
 from pathlib import Path
 from typing import Literal
 
-PORT = 7077  # what the examples and docs listen on
+PORT = 7077  # the port in the examples and docs
 _LEAST_FREE = 2e9  # bytes of a disk: a server of a small model warns below .32 GB, one of ten million floats below 8
 _LEAST_FILES = 1024
 _EXTRAS = {
@@ -27,12 +27,20 @@ _EXTRAS = {
     "parquet": ("tables in Parquet files", "pyarrow"),
     "plots": ("figures as PNG and SVG", "matplotlib"),
 }
-_SHOWN = ("numpy", "scipy", "numba", "dp-accounting", "grpcio", "torch", "jax")  # what a report of a bug should name
+_SHOWN = (
+    "numpy",
+    "scipy",
+    "numba",
+    "dp-accounting",
+    "grpcio",
+    "torch",
+    "jax",
+)  # packages that a bug report should name
 
 
 @dataclass(frozen=True)
 class MachineCheck:
-    """One thing that was looked at: how it is, and what to do where that is not well."""
+    """The result of one check: its state, a description and, unless the state is ok, a remedy."""
 
     name: str
     state: Literal["ok", "note", "bad"]
@@ -43,7 +51,7 @@ class MachineCheck:
 
 
 def versions() -> str:
-    """A line with the versions of what matters, for `--version`."""
+    """Return the line that `--version` prints: Crescendo, Python, the system and the main packages."""
     from crescendo.build import build_id
 
     found = [f"{name} {installed}" for name in _SHOWN if (installed := _installed(name)) is not None]
@@ -52,7 +60,7 @@ def versions() -> str:
 
 
 def checkup() -> Iterator[MachineCheck]:
-    """Every check, in the order in which a newcomer meets what it is about."""
+    """Yield the result of every check, in the order in which a newcomer needs them."""
     yield _python()
     yield _packages()
     yield from _extras()
@@ -75,7 +83,7 @@ def _python() -> MachineCheck:
 
 
 def _packages() -> MachineCheck:
-    """What pip was asked for and did not install, or in another version, as `pip check` would say."""
+    """Check that every requirement is installed in a version it allows, as `pip check` does."""
     from packaging.requirements import Requirement
 
     wrong = []
@@ -110,7 +118,7 @@ def _folders() -> Iterator[MachineCheck]:
         yield MachineCheck("cache", "ok", f"{folder}")
     else:
         yield MachineCheck(
-            "cache", "note", f"{folder} cannot be written, so files are read anew each time; set CRESCENDO_CACHE"
+            "cache", "note", f"{folder} cannot be written, so every run reads its files again; set CRESCENDO_CACHE"
         )
     here = Path.cwd()
     if not _writable(here):
@@ -120,7 +128,7 @@ def _folders() -> Iterator[MachineCheck]:
     named = os.environ.get("CRESCENDO_DATA")
     if named and not Path(named).expanduser().is_dir():
         yield MachineCheck(
-            "data folder", "bad", f"CRESCENDO_DATA names {named}, which is no folder; correct or unset it"
+            "data folder", "bad", f"CRESCENDO_DATA names {named}, which is not a folder; correct or unset it"
         )
     elif named:
         yield MachineCheck("data folder", "ok", named)
@@ -160,7 +168,7 @@ def _files() -> MachineCheck:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     most = "no limit" if hard == resource.RLIM_INFINITY else f"{hard:,}"
     if hard != resource.RLIM_INFINITY and hard < _LEAST_FILES:
-        says = f"at most {most} may be open, too few for a server of many clients; raise `ulimit -Hn`, LimitNOFILE under systemd"
+        says = f"at most {most} may be open, too few for a server of many clients; raise `ulimit -Hn` or systemd's LimitNOFILE"
         return MachineCheck("open files", "note", says)
     more = "" if soft == hard else f", which a server raises by itself up to {most}"
     return MachineCheck("open files", "ok", (most if soft == resource.RLIM_INFINITY else f"{soft:,}") + more)
@@ -177,10 +185,10 @@ def _port() -> MachineCheck:
 
 
 def _clock() -> MachineCheck:
-    """A clock that is behind makes certificates not valid yet; nothing here can be newer than now."""
+    """Check that the clock is not behind the installed files: to a clock that is behind, new certificates are not valid yet."""
     newest = Path(str(distribution("crescendo-fl").locate_file(""))).stat().st_mtime
     if time.time() < newest - 86_400:
         return MachineCheck(
-            "clock", "bad", "the clock is behind the day on which packages were installed; set it, for TLS needs it"
+            "clock", "bad", "the clock is behind the day on which packages were installed; set it, since TLS needs it"
         )
     return MachineCheck("clock", "ok", time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()))

@@ -1,4 +1,4 @@
-"""What every command shares: its common options, one sentence for whatever goes wrong, and `--json`."""
+"""Shared parts of the commands: common options, errors printed as one sentence, and `--json`."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from crescendo.logs.peer_text import cleaned
 if TYPE_CHECKING:
     from crescendo.logs import Log
 
-DEBUG = "CRESCENDO_DEBUG"  # set to 1, it has the traceback printed before the sentence
-PATIENCE = 2.0  # seconds that a last sentence waits for a reader to take what came before it
+DEBUG = "CRESCENDO_DEBUG"  # set to 1, it prints the traceback before the sentence
+PATIENCE = 2.0  # seconds that a last sentence waits for the reader to empty the pipe
 OF_PATHS = (errno.ENOENT, errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.EISDIR, errno.EROFS, errno.ENAMETOOLONG)
 OF_DISKS = (errno.ENOSPC, errno.EDQUOT)
 LONGEST_SENTENCE = 10_000  # of an error
@@ -44,7 +44,7 @@ Certs = Annotated[
 
 
 class LogForm(StrEnum):
-    """How a command logs."""
+    """The form of a command's log."""
 
     words = "words"
     json = "json"
@@ -71,18 +71,18 @@ EXTRAS = {
     "jaxlib": "jax",
     "matplotlib": "plots",
     "onnx": "onnx",
-}  # package -> what brings it
+}  # package -> the extra that installs it
 
 
 @contextlib.contextmanager
 def one_sentence() -> Iterator[None]:
-    """What we raise on purpose, and what the system refuses, ends as one sentence on stderr and exit code 1, or `DIVERGED`."""
+    """Print a `CrescendoError` or an error of the system as one sentence on stderr, and exit with code 1 or `DIVERGED`."""
     with interrupts.heeded(), _as_sentence():
         interrupts.check()
         try:
             yield
         except Exception:
-            interrupts.check()  # a library may have made this of it
+            interrupts.check()  # a library may have turned an interrupt into this error
             raise
 
 
@@ -97,11 +97,13 @@ def _as_sentence() -> Iterator[None]:
             traceback.print_exception(error)
         raise _fail(f"{error}{whole}", DIVERGED if isinstance(error, Diverged) else 1) from None
     except BrokenPipeError:
-        # The reader has gone (`| head`): say nothing, and keep Python from complaining at exit.
+        # The reader has gone (`| head`): print nothing, and keep Python from complaining at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise typer.Exit(141) from None
     except KeyboardInterrupt:
-        exec("")  # else Python, which remembers one that came out of an exec, would end by the signal under -m
+        exec(
+            ""
+        )  # clears Python's note of an interrupt inside an exec, which under -m would end the process by the signal
         raise _fail("stopped", 130) from None
     except ModuleNotFoundError as error:
         extra = EXTRAS.get((error.name or "").partition(".")[0])
@@ -139,12 +141,12 @@ def _debugging() -> bool:
 
 def _fail(sentence: str, code: int = 1) -> typer.Exit:
     if _takes_a_line(sys.stderr):
-        typer.echo(f"crescendo: {cleaned(sentence, LONGEST_SENTENCE)}", err=True)  # a server's words may be among them
+        typer.echo(f"crescendo: {cleaned(sentence, LONGEST_SENTENCE)}", err=True)  # it may contain text from a server
     return typer.Exit(code)
 
 
 def _takes_a_line(out: TextIO | None) -> bool:
-    """No for a full pipe without a reader: the process ends without its last words rather than not at all."""
+    """Return False for a full pipe that is not read: the process then exits without its last sentence rather than hang."""
     try:
         return out is not None and bool(select.select([], [out], [], PATIENCE)[1])
     except (OSError, ValueError):
@@ -153,7 +155,7 @@ def _takes_a_line(out: TextIO | None) -> bool:
 
 @contextlib.contextmanager
 def on_the_network() -> Iterator[None]:
-    """`one_sentence` for a command that uses gRPC, whose own lines on stderr are not JSON and do not say what to do."""
+    """`one_sentence` for a command that uses gRPC. It silences gRPC's lines on stderr, which are not JSON and give no advice."""
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # read when grpc is imported, which commands do after this
     with one_sentence():
         yield
@@ -161,7 +163,7 @@ def on_the_network() -> Iterator[None]:
 
 @contextlib.contextmanager
 def event_log(form: LogForm | None) -> Iterator[Log]:
-    """Events on stderr, Python's own warnings among them."""
+    """Open a log on stderr that also takes Python's warnings."""
     from crescendo.logs import JsonLog, hear_libraries
     from crescendo.logs.words import WordsLog
 
@@ -173,13 +175,13 @@ def event_log(form: LogForm | None) -> Iterator[Log]:
 
 
 def print_json(value: dict[str, Any]) -> None:
-    """One object on stdout, there before the command ends."""
+    """Print one JSON object on stdout, and flush it."""
     typer.echo(json.dumps(_finite(value), allow_nan=False))
     sys.stdout.flush()
 
 
 def _finite(value: Any) -> Any:
-    """The same with None for what JSON has no number for.
+    """Return the value with None for every infinite number or NaN, which JSON lacks.
 
     >>> _finite({"epsilon": math.inf, "rounds": [1, 2.5, math.nan]})
     {'epsilon': None, 'rounds': [1, 2.5, None]}

@@ -1,4 +1,4 @@
-"""The commands about data sets: `data list`, `data get` and `data schema`."""
+"""Commands for data sets: `data list`, `data get` and `data schema`."""
 
 from pathlib import Path
 from typing import Annotated
@@ -32,14 +32,14 @@ def _list(as_json: AsJson = False) -> None:
 def _get(
     name: Annotated[str, typer.Argument(metavar="NAME", help="A name of `crescendo data list`.")],
     to: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="The folder to put it in; by default the cache.")
+        Path | None, typer.Option(metavar="DIR", help="The folder to download to; by default the cache.")
     ] = None,
     mirror: Annotated[
         str | None, typer.Option("--from", metavar="URL", help="The address of a mirror that has the same files.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Download a public data set, compare it with the known sha256, and keep it where runs find it."""
+    """Download a public data set, check its sha256, and keep it where runs find it."""
     with one_sentence():
         from crescendo.cli.terminal import progress_bar
         from crescendo.data.download import get
@@ -75,11 +75,11 @@ def _schema(
         str | None, typer.Option(metavar="NAME", help="The column to predict; by default the last.")
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(metavar="FILE.toml", help="The file to write it to; by default it is printed.")
+        Path | None, typer.Option(metavar="FILE.toml", help="The file to write; by default the schema is printed.")
     ] = None,
     epsilon: Annotated[
         float | None,
-        typer.Option(help="Draft it from private records by noisy counts, and charge this to their ledger."),
+        typer.Option(help="Draft from private records by noisy counts, and charge this epsilon to their ledger."),
     ] = None,
     delta: Delta = None,
     policy: PolicyFile = None,
@@ -99,15 +99,15 @@ def _schema(
     public: Annotated[
         bool,
         typer.Option(
-            "--public", help="FILE is public or made up, and nobody's to protect: its lines need no mark looked_at."
+            "--public", help="FILE is public or made up, with no record to protect: lines need no mark looked_at."
         ),
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Draft a schema, which says how columns become features, for a person to edit: from a public sample, or privately.
+    """Draft a schema, which defines how columns become features, for a person to edit: from a public sample, or privately.
 
-    With --epsilon the records are private: the draft rests on differentially private counts, is charged to the ledger of the
-    records before it is shown, and is public from then on. The same command shows the same draft again and charges nothing.
+    With --epsilon the records are private: the draft uses differentially private counts, is charged to the records' ledger
+    before it is shown, and is public from then on. The same command shows the same draft again and charges nothing.
     """
     with one_sentence():
         from crescendo.cli.drafting_flags import DraftFlags
@@ -118,7 +118,7 @@ def _schema(
 
         if epsilon is not None and public:
             raise ConfigError(
-                "--public says that there is nothing to protect, and --epsilon protects it; leave one out"
+                "--public is for records that need no protection, and --epsilon protects them; leave one out"
             )
         if epsilon is not None:
             flags.bought(file, epsilon, out).show(as_json)

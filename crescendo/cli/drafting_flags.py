@@ -1,4 +1,4 @@
-"""The flags that state and buy, alike for `new` and `data schema`, and the output of `data schema --epsilon`."""
+"""Flags of `new` and `data schema` that state public facts or buy a private draft, and the output of `data schema --epsilon`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Ranges = Annotated[
     typer.Option(
         "--range",
         metavar="COLUMN=LOW:HIGH",
-        help="State between which numbers a column lies, by what is public; may be repeated.",
+        help="State the range of a column, from public knowledge; may be repeated.",
     ),
 ]
 Values = Annotated[
@@ -27,7 +27,7 @@ Values = Annotated[
     typer.Option(
         "--values",
         metavar="COLUMN=a,b,c",
-        help="State which values a column can have, by what is public; may be repeated.",
+        help="State the values that a column can have, from public knowledge; may be repeated.",
     ),
 ]
 Kinds = Annotated[
@@ -54,7 +54,7 @@ StateFolder = Annotated[
 
 @dataclass(frozen=True)
 class DraftFlags:
-    """The flags beside --epsilon, as they were typed."""
+    """The flags that go with --epsilon, as typed."""
 
     label: str | None
     delta: float | None
@@ -69,7 +69,7 @@ class DraftFlags:
     kind: list[str]
 
     def check_public(self) -> None:
-        """Refuse flags that mean something for private records alone."""
+        """Refuse flags that are for private records only."""
         given = [name for name in vars(self) if name != "label" and getattr(self, name) not in (None, [])]
         if given:
             raise ConfigError(
@@ -77,7 +77,7 @@ class DraftFlags:
             )
 
     def bought(self, file: Path, epsilon: float, out: Path | None) -> ShownDraft:
-        """The draft, paid for; refused before that if its file could not be written."""
+        """Charge a draft to the ledger and return it. Refuse to, before charging, if the file to write exists."""
         from crescendo.data.tables.stated_columns import stated_columns, stated_kinds
         from crescendo.drafter.charged_draft import table_file
         from crescendo.drafter.draft_request import DraftRequest
@@ -109,7 +109,7 @@ class ShownDraft:
     out: Path | None
 
     def show(self, as_json: bool) -> None:
-        """Write the file, and say its price."""
+        """Write the file, if there is one to write, and print the draft's price."""
         out = self.out
         from crescendo.cli.terminal import Printer
         from crescendo.config.schema_file import write_schema

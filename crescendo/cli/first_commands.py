@@ -1,4 +1,4 @@
-"""The commands of a first hour: `new` and `doctor`."""
+"""Commands for newcomers: `new` and `doctor`."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ _NOTES = 12  # lines about a table
 @commands.command("new", epilog="Example: crescendo new mine")
 def _new(
     name: Annotated[Path, typer.Argument(metavar="NAME", help="The folder to make; its name is the project's.")],
-    torch: Annotated[bool, typer.Option("--torch", help="With a torch module in place of a model in numpy.")] = False,
+    torch: Annotated[bool, typer.Option("--torch", help="Use a torch module in place of a numpy model.")] = False,
     table: Annotated[
-        Path | None, typer.Option("--csv", metavar="FILE", help="For a table of your own: csv, tsv or Parquet.")
+        Path | None, typer.Option("--csv", metavar="FILE", help="Use your own table: csv, tsv or Parquet.")
     ] = None,
     label: Annotated[
         str | None, typer.Option(metavar="COLUMN", help="The table's label column; by default the last.")
@@ -38,11 +38,11 @@ def _new(
     records: Records = None,
     schema: Annotated[
         Path | None,
-        typer.Option(metavar="FILE.toml", help="What every column becomes, in place of --range and --values of each."),
+        typer.Option(metavar="FILE.toml", help="State all columns by a schema file, in place of --range and --values."),
     ] = None,
     epsilon: Annotated[
         float | None,
-        typer.Option(help="Buy what is not stated from the records by noisy counts, and charge this to their ledger."),
+        typer.Option(help="Draft unstated columns by noisy counts, and charge this epsilon to the records' ledger."),
     ] = None,
     delta: Delta = None,
     policy: PolicyFile = None,
@@ -55,7 +55,7 @@ def _new(
             raise ConfigError("--torch and --csv are two kinds of projects; choose one of them")
         if table is None and any(one is not None for one in (label, ranges, values, kinds, records, schema, epsilon)):
             raise ConfigError(
-                "--label, --range, --values, --kind, --records, --schema and --epsilon are about the table that --csv names; "
+                "--label, --range, --values, --kind, --records, --schema and --epsilon describe the table that --csv names; "
                 "give --csv, too"
             )
         if epsilon is None and any(one is not None for one in (delta, policy, state)):
@@ -83,15 +83,15 @@ def _new(
             print_json({**facts, "looked_at": list(made.looked_at), "bought": paid})
             return
         for note in made.notes[:_NOTES]:
-            typer.echo(f"Mind: {note}.")
+            typer.echo(f"Note: {note}.")
         if len(made.notes) > _NOTES:
-            typer.echo(f"Mind: {len(made.notes) - _NOTES} more columns are left out; run.toml names them.")
+            typer.echo(f"Note: {len(made.notes) - _NOTES} more columns are left out; run.toml names them.")
         if made.looked_at:
-            typer.echo(f"Mind: {_drafted(made.looked_at)}.")
+            typer.echo(f"Note: {_drafted(made.looked_at)}.")
         if made.bought is not None:
             for sentence in made.bought.sentences(None):
                 typer.echo(f"Private run: {sentence}.")
-        typer.echo(f"made {made.folder} with {', '.join(made.names)}; now type")
+        typer.echo(f"made {made.folder} with {', '.join(made.names)}; next, run")
         for command in made.next_commands():
             typer.echo(f"  {command}")
 
@@ -107,10 +107,12 @@ def _asks() -> bool:
 
 
 def _asked(header: list[str], label: str) -> Stated:
-    """Ask a person what is public about the table; without an answer its private run is drafted, and states no epsilon."""
+    """Ask for the public facts about the table. Without answers its private run is drafted and states no epsilon."""
     from crescendo.projects.stated import Stated
 
-    typer.echo(f"A private run says what its columns hold, for all to see: {len(header) + 1} questions, and no look.")
+    typer.echo(
+        f"A private run publishes the range or values of its columns: {len(header) + 1} questions, answered without looking."
+    )
     if not typer.confirm("Answer them now?", default=True):
         return Stated()
     typer.echo("An empty answer leaves a column out of the private run. The label comes last.")
@@ -119,8 +121,8 @@ def _asked(header: list[str], label: str) -> Stated:
 
 def _drafted(looked_at: Sequence[str]) -> str:
     return (
-        f"{len(looked_at)} entries of the private run were read off the table, so that it states no epsilon: edit the lines of "
-        "private.toml and schema.toml that say so, or make the project with --range, --values and --records, or with --epsilon"
+        f"{len(looked_at)} entries of the private run were read off the table, so it states no epsilon: edit the marked lines "
+        "of private.toml and schema.toml, or make the project with --range, --values and --records, or with --epsilon"
     )
 
 
@@ -129,23 +131,24 @@ def _drafted(looked_at: Sequence[str]) -> str:
 )
 def _doctor(
     table: Annotated[
-        Path | None, typer.Argument(metavar="[FILE]", help="A table to look at in place of this machine.")
+        Path | None, typer.Argument(metavar="[FILE]", help="A table to check in place of this machine.")
     ] = None,
     label: Annotated[
         str | None, typer.Option(metavar="COLUMN", help="The table's label column; by default the last.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Look at this machine: Python, packages, folders, disk, limits, port, clock. Exit code 1 if something is bad.
+    """Check this machine: Python, packages, folders, disk, limits, port, clock. Exit code 1 if something is bad.
 
-    With FILE, look at a table: what each column becomes, and what would spoil a model in silence, with the word for its schema.
+    With FILE, check a table: the features that each column becomes, and mistakes that would silently spoil a model, with the
+    words for the schema that mend them.
     """
     with one_sentence():
         if table is not None:
             _doctor_of_a_table(table, label, as_json)
             return
         if label is not None:
-            raise ConfigError("--label is about the columns of a table; name its file, as in crescendo doctor mine.csv")
+            raise ConfigError("--label names a column of a table; name its file, as in crescendo doctor mine.csv")
         from crescendo.cli.checkup import checkup
 
         found = list(checkup())
@@ -156,7 +159,7 @@ def _doctor(
             wide = max(len(check.name) for check in found)
             for check in found:
                 typer.echo(f"{MARKS[check.state]}  {check.name:<{wide}}  {check.says}")
-            typer.echo(f"{len(bad)} of {len(found)} checks are bad" if bad else "nothing stands in the way")
+            typer.echo(f"{len(bad)} of {len(found)} checks are bad" if bad else "all checks passed")
         if bad:
             raise typer.Exit(1)
 
@@ -173,13 +176,13 @@ def _doctor_of_a_table(path: Path, label: str | None, as_json: bool) -> None:
         typer.echo(_printable(f"{MARKS['ok' if line.well else 'note']}  {line.name:<{wide}}  {line.says}"))
     if found.notes:
         typer.echo(
-            f"{found.notes} to note. `crescendo data schema` writes a schema with a line for each column, where these words go. "
-            "Every record was looked at: into the schema of a private run goes only what you know without that."
+            f"{found.notes} to note. `crescendo data schema` writes a schema with a line for each column; add these words there. "
+            "Every record was looked at: put into the schema of a private run only facts that you knew without looking."
         )
     else:
-        typer.echo("Nothing stands out.")
+        typer.echo("Nothing to note.")
 
 
 def _printable(text: str) -> str:
-    """What may go to a terminal: a table's cells must not steer it."""
+    """Return the text with spaces for control characters: a table's cells must not control the terminal."""
     return "".join(letter if letter.isprintable() else " " for letter in text)

@@ -1,4 +1,4 @@
-"""Forecast: says once, early, that a command will take long, by how long its first part took. Nothing is said of a short one."""
+"""Forecast: announces once, early, that a command will take long, judged by its first part. It is silent on short commands."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from crescendo.runs.run_events import Event, RoundCompleted, RunBegan
 
 Clock = Callable[[], float]
 
-LONG = 600.0  # seconds: what takes less is not announced
-MEASURED = 2.0  # seconds of work that a speed is measured over
+LONG = 600.0  # seconds; shorter work is not announced
+MEASURED = 2.0  # seconds of work over which the speed is measured
 _UNITS = ((365.25 * 86400, "year"), (86400.0, "day"), (3600.0, "hour"), (60.0, "minute"), (1.0, "second"))
 
 
@@ -27,9 +27,9 @@ def in_words(seconds: float) -> str:
 
 
 class Forecast:
-    """Hears how much is done, and says once how long the rest will take, if that is long.
+    """Takes progress reports and announces once how long the rest will take, if that is long.
 
-    The first report is where the measuring begins: what comes before (compiling, reading, the accounting) is not repeated.
+    Measuring begins at the first report, since the work before it (compiling, reading, accounting) is not repeated.
 
     >>> hours = iter([0.0, 1.0, 4.0])
     >>> forecast = Forecast(print, "this run", "its first rounds", clock=lambda: next(hours))
@@ -40,7 +40,7 @@ class Forecast:
 
     def __init__(self, say: Callable[[str], None], what: str, speed_of: str, clock: Clock = time.monotonic) -> None:
         self._say, self._what, self._speed_of, self._clock = say, what, speed_of, clock
-        self._first: tuple[float, float] | None = None  # when, and what was done then
+        self._first: tuple[float, float] | None = None  # the time of the first report, and the work done by then
         self._said = False
         self._gradients = 0
 
@@ -62,12 +62,12 @@ class Forecast:
 
 
 def on_stderr(bar: Progress) -> Callable[[str], None]:
-    """Says a line above a progress bar, or where there is no terminal, and so no bar, just a line on stderr."""
+    """Return a function that prints a line on stderr, above the progress bar if there is one."""
     return lambda sentence: bar.console.print(Text(f"crescendo: {sentence}"), soft_wrap=True)
 
 
 class RunForecast(Forecast):
-    """A forecast of a run, by its events."""
+    """A forecast made from the events of a run."""
 
     def __call__(self, event: Event) -> None:
         match event:

@@ -1,6 +1,6 @@
-"""The command line: each command is a few lines over one function of the API.
+"""Command line: each command is a few lines over one function of the API.
 
-Nothing heavy is imported before a command needs it, so that ``--help`` and mistakes answer at once.
+Commands import heavy packages only when they need them, so that ``--help`` and mistakes are answered at once.
 """
 
 from pathlib import Path
@@ -64,7 +64,7 @@ def _run(
     ] = False,
     cores: Annotated[
         int | None,
-        typer.Option(min=1, help="How many clients may compute at a time; by default as many as make the run faster."),
+        typer.Option(min=1, help="The most clients that compute at once; by default as many as make the run faster."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -96,7 +96,7 @@ def _run(
 
 @app.command("schedule", epilog="Example: crescendo schedule examples/a9a.toml")
 def _schedule(file: RunFile, overrides: Overrides = None, as_json: AsJson = False) -> None:
-    """Show what a run file asks for before running or serving it: the certificate and the first rounds."""
+    """Show the certificate and the first rounds of a run file, without running or serving it."""
     with one_sentence():
         from crescendo.config.loading import read_either
 
@@ -126,15 +126,15 @@ def _export(
         from crescendo.cli.terminal import progress_bar
         from crescendo.runs.export import export
 
-        with progress_bar() as bar:  # the card of a private federation states an epsilon, which is accounted
+        with progress_bar() as bar:  # accounting the epsilon on the card of a private federation takes a while
             bar.add_task("Exporting", total=None)
             path, written, by_schema, card = export(run, to, out)
-        says = f"wrote {path}" if written else f"{path} is there already: the run wrote it"
+        says = f"wrote {path}" if written else f"{path} exists already: the run wrote it"
         if by_schema:
             own = run / "schema.toml"
             what = own if own.is_file() else "the terms' schema"
-            says += f"; it takes the features that {what} makes of a table's columns, not the columns"
-        says += "" if card is None else f"; {card} says what it is"
+            says += f"; it takes the features that {what} makes of a table's columns, not the columns themselves"
+        says += "" if card is None else f"; {card} describes it"
         facts = {"model": str(path), **({} if card is None else {"card": str(card)})}
         print_json(facts) if as_json else typer.echo(says)
 
@@ -148,16 +148,16 @@ def _predict(
     table: Annotated[Path, typer.Argument(metavar="TABLE", help="A csv, tsv, Parquet, npz or LIBSVM file of records.")],
     label: Annotated[
         str | None,
-        typer.Option(metavar="COLUMN", help="The column with labels, to score; by default that of the training."),
+        typer.Option(metavar="COLUMN", help="The column with labels, to score; by default the training label's."),
     ] = None,
     code: Annotated[
         str | None,
-        typer.Option("--model", metavar="FILE.py:NAME", help="Your own copy of the model, if it is one of your own."),
+        typer.Option("--model", metavar="FILE.py:NAME", help="Your copy of the model's code, if it is not built in."),
     ] = None,
     out: Annotated[Path | None, typer.Option(help="The file to write; by default the answers go to stdout.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Ask a trained model about new records: a label or number for each, as csv, in the order of the table."""
+    """Predict new records with a trained model: a label or number for each, as csv, in the order of the table."""
     with one_sentence():
         from crescendo.calls.loaded_run import load
         from crescendo.cli.show.show_answers import csv_of, write_new

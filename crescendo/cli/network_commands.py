@@ -1,4 +1,4 @@
-"""The commands of a federation over the network: `serve` on one host, `join` on each client, `aggregate` between them."""
+"""Commands of a federation over the network: `serve` on one host, `join` on each client, `aggregate` between them, `status`."""
 
 from pathlib import Path
 from typing import Annotated
@@ -20,22 +20,24 @@ def _serve(
         str, typer.Option(metavar="HOST:PORT", help="The address to listen on; port 0 takes a free one.")
     ],
     state: Annotated[
-        Path, typer.Option(metavar="DIR", help="The federation's folder; made if it is not there, else picked up.")
+        Path, typer.Option(metavar="DIR", help="The federation's folder; made if it is missing, resumed if it exists.")
     ],
     overrides: Overrides = None,
     certs: Certs = None,
     health: Annotated[str | None, typer.Option(metavar="HOST:PORT", help="Answer GET /healthz here.")] = None,
     linger: Annotated[
-        float, typer.Option(help="Seconds to stay up after the last round, so that clients hear of the end.")
+        float, typer.Option(help="Seconds to stay up after the last round, so that clients receive the last model.")
     ] = 60.0,
     keep: Annotated[
         str,
-        typer.Option(metavar="needed|all", help="How much of the journal to keep: what a restart needs, or all of it."),
+        typer.Option(
+            metavar="needed|all", help="Keep only the part of the journal that a restart needs, or all of it."
+        ),
     ] = "needed",
     logs: Logs = None,
     as_json: AsJson = False,
 ) -> None:
-    """Serve a federation until its last round; after a stop or a crash the same command picks up where it left off."""
+    """Serve a federation until its last round; after a stop or a crash the same command resumes it."""
     with on_the_network():
         from crescendo.config.loading import read_served
 
@@ -57,19 +59,21 @@ def _serve(
             print_json(facts)
         else:
             ended = (
-                f"finished: the model is in {facts['model']}" if served.finished else "stopped: start it again to go on"
+                f"finished: the model is in {facts['model']}"
+                if served.finished
+                else "stopped: start it again to resume"
             )
             typer.echo(f"{served.k} of {served.rounds} rounds, {ended}")
             if served.score is not None:
                 typer.echo(f"on the public set {config.serve.test}: {served.score}")
 
 
-# A whole policy file; here and not beside its reader, which is not loaded to print help.
+# A whole policy file; here rather than in the reader's module, which is not loaded to print help.
 POLICY = """
-dataset = "our records"     # whose budget this is, whichever federation they serve
-epsilon = 1.0               # all that may ever be spent on them
+dataset = "our records"     # the records that this budget protects, in whatever federation
+epsilon = 1.0               # the most that may ever be spent on them
 delta = 1e-6
-mechanisms = ["minibatch"]  # or "local" or "batch-clip"; ["none"] protects nobody
+mechanisms = ["minibatch"]  # or "local" or "batch-clip"; ["none"] gives no protection
 """
 
 
@@ -83,10 +87,10 @@ def _join(
     data: Annotated[str, typer.Option(metavar="SOURCE", help="Your records: a file, or the name of a data set.")],
     name: Annotated[str, typer.Option("--as", metavar="NAME", help="Your name in the federation's terms.")],
     state: Annotated[Path, typer.Option(metavar="DIR", help="Your folder: ledger, outbox, last model.")],
-    policy: Annotated[Path, typer.Option(metavar="FILE.toml", help="What you allow: a policy file, as below.")],
+    policy: Annotated[Path, typer.Option(metavar="FILE.toml", help="Your limits: a policy file, as below.")],
     certs: Certs = None,
     label: Annotated[str | None, typer.Option(help="The label column of a csv file; by default the last.")] = None,
-    folder: Annotated[str | None, typer.Option(help="The folder of data sets that are named.")] = None,
+    folder: Annotated[str | None, typer.Option(help="The folder of the named data sets.")] = None,
     part: Annotated[
         str | None,
         typer.Option(metavar="RULE", help="For trials: take your part of the source, as a simulation would."),
@@ -100,27 +104,27 @@ def _join(
     model: Annotated[
         str | None,
         typer.Option(
-            metavar="FILE.py:NAME", help="Your own copy of the model, if the federation trains one of its own."
+            metavar="FILE.py:NAME", help="Your copy of the model's code, if the federation's model is not built in."
         ),
     ] = None,
     give_up_after: Annotated[
         float | None,
         typer.Option(
             metavar="SECONDS",
-            help="Give up, with exit code 1, after so long without the server; by default wait for ever.",
+            help="Give up, with exit code 1, after so long without the server; by default never.",
         ),
     ] = None,
     checkpoint: Annotated[
         float,
         typer.Option(
             metavar="SECONDS",
-            help="Save the round in hand after so much work, so that a crash loses no more; 0 for never.",
+            help="Save the current round each time it has computed for so long, so that a crash loses no more; 0 for never.",
         ),
     ] = 10.0,
     logs: Logs = None,
     as_json: AsJson = False,
 ) -> None:
-    """Take part in a federation with your own records; after a stop or a crash the same command picks up where it left off."""
+    """Take part in a federation with your records; after a stop or a crash the same command resumes."""
     with on_the_network():
         from crescendo.federation.policy import Policy
 
@@ -165,7 +169,7 @@ def _join(
             }
             print_json({**facts, "model": model, "score": None if joined.score is None else joined.score.plain()})
         else:
-            again = "to go on" if joined.federation is not None else "to try again; the server was never reached"
+            again = "to resume" if joined.federation is not None else "to try again; the server was never reached"
             ended = f"finished: the model is in {model}" if finished else f"stopped: start it again {again}"
             typer.echo(f"{name}: {ended}")
             if joined.score is not None:
@@ -178,19 +182,19 @@ def _aggregate(
     listen: Annotated[
         str, typer.Option(metavar="HOST:PORT", help="The address for clients to join; port 0 takes a free one.")
     ],
-    name: Annotated[str, typer.Option("--as", metavar="NAME", help="Its name in its certificate.")] = "aggregator",
+    name: Annotated[str, typer.Option("--as", metavar="NAME", help="The name in its certificate.")] = "aggregator",
     certs: Certs = None,
     logs: Logs = None,
     as_json: AsJson = False,
 ) -> None:
-    """Stand between some clients and the server and add up what they send; it may be stopped at any time."""
+    """Stand between some clients and the server and add up the clients' updates; it may be stopped at any time."""
     with on_the_network():
         with event_log(logs) as log:
             from crescendo.cli.addresses import listening, place
             from crescendo.network.aggregator.node import aggregate as run
 
             finished = run(name, place(parent, certs, name=name), listening(listen, certs), log=log)
-        ended = "finished" if finished else "stopped: start it again to go on"
+        ended = "finished" if finished else "stopped: start it again to resume"
         print_json({"finished": finished}) if as_json else typer.echo(f"{name}: {ended}")
 
 
@@ -198,18 +202,18 @@ def _aggregate(
 def _status(
     address: Where,
     certs: Certs = None,
-    watch: Annotated[bool, typer.Option(help="Keep showing it, once a second.")] = False,
+    watch: Annotated[bool, typer.Option(help="Update once a second.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Show a federation that is being served: who is connected, how far each client is, what each has spent.
+    """Show a federation that is being served: the clients, their connections, their rounds and their spent epsilon.
 
     \b
-    here       yes, away (waited for), not yet (has never come), or absent
-    round      its rounds that are settled; lag: how many it is behind
+    here       yes, away (waited for), not yet (has never joined), or absent
+    round      the client's settled rounds; lag: how many it is behind
     waiting    "for it" if the next round lacks its update
-    silent     since anything was heard of it
+    silent     time since its last message
     up, down   bytes of vectors since this server was started
-    eps spent  what its settled rounds cost at most
+    eps spent  an upper bound on the cost of its settled rounds
     """
     with on_the_network():
         if watch and as_json:

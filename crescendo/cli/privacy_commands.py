@@ -1,4 +1,4 @@
-"""The commands of a privacy officer: what does it cost (`plan`), what was spent (`account`), is it true (`audit`)?"""
+"""Commands for privacy: `plan` noise for a budget, `account` for the epsilon spent, `audit` the claim."""
 
 import math
 from pathlib import Path
@@ -10,8 +10,8 @@ from crescendo.cli.common import AsJson, Overrides, one_sentence, print_json
 from crescendo.errors import ConfigError
 
 commands = typer.Typer(rich_markup_mode=None)
-MOST_ROUNDS = 2**20  # that a plan is searched in; as many rounds of the first size would cost more than any run does
-MOST_RUNS = 10**6  # of an audit
+MOST_ROUNDS = 2**20  # the planner searches up to here; so many rounds of the first size cost more than any real run
+MOST_RUNS = 10**6  # in one audit
 
 
 @commands.command(
@@ -26,7 +26,9 @@ def _plan(
     first_size: Annotated[int | None, typer.Option(help="Records in the first round.")] = None,
     power: Annotated[
         float | None,
-        typer.Option(help="How fast sizes grow: 0 for constant, 1 for linear; by default the planner chooses."),
+        typer.Option(
+            help="The power by which sizes grow: 0 for constant, 1 for linear; by default the planner chooses."
+        ),
     ] = None,
     rounds: Annotated[
         int | None, typer.Option(help="The number of rounds; by default as few as --max-share allows.")
@@ -98,36 +100,34 @@ def _account(
             help="A run file, the folder of a run, or a file of events; several run files or runs are added up.",
         ),
     ] = None,
-    delta: Annotated[
-        float | None, typer.Option(help="The delta to account at; by default the one that is stated.")
-    ] = None,
+    delta: Annotated[float | None, typer.Option(help="The delta to account at; by default the stated one.")] = None,
     ledger: Annotated[Path | None, typer.Option(metavar="FILE", help="A data set's ledger, in place of a run.")] = None,
     close: Annotated[
         str | None,
         typer.Option(
             metavar="FEDERATION",
-            help="Close this federation in the ledger for good: what it has not spent becomes free.",
+            help="Close this federation in the ledger for good, and free the epsilon that it has not spent.",
         ),
     ] = None,
     registry: Annotated[
-        bool, typer.Option("--registry", help="List the data sets and ledgers that were used here by this user.")
+        bool, typer.Option("--registry", help="List the data sets and ledgers that this user has used on this machine.")
     ] = False,
     register: Annotated[
         Path | None,
-        typer.Option(metavar="LEDGER", help="Say that this ledger is for other records than all that are registered."),
+        typer.Option(metavar="LEDGER", help="Register this ledger as one for records that no registered ledger has."),
     ] = None,
     forget: Annotated[
         Path | None,
-        typer.Option(metavar="LEDGER", help="Strike this ledger, and its records, out of the registry."),
+        typer.Option(metavar="LEDGER", help="Remove this ledger and its records from the registry."),
     ] = None,
     export: Annotated[
         Literal["dp-accounting", "opacus"] | None, typer.Option(help="Print the events for this library instead.")
     ] = None,
-    client: Annotated[str | None, typer.Option(help="The client whose events to export, where clients differ.")] = None,
+    client: Annotated[str | None, typer.Option(help="The client whose events to export, if clients differ.")] = None,
     overrides: Overrides = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show what a run, other libraries' events or a data set's ledger cost, or export the events."""
+    """Show the privacy cost of a run, of other libraries' events or of a data set's ledger, or export the events."""
     with one_sentence():
         what = named[0] if named else None
         if registry or register is not None or forget is not None:
@@ -138,7 +138,7 @@ def _account(
             return
         if named is not None and len(named) > 1:
             if ledger is not None or close is not None or export is not None or client is not None or overrides:
-                raise ConfigError("several runs are added up as they are; leave all options but --delta and --json out")
+                raise ConfigError("several runs are added up unchanged; leave out all options but --delta and --json")
             _add_up(named, delta, as_json)
             return
         if (what is None) == (ledger is None):
@@ -146,10 +146,10 @@ def _account(
                 "name one thing to account for: a run file, the folder of a run, --ledger FILE or --registry"
             )
         if client is not None and (export is None or what is None):
-            raise ConfigError("--client says whose events of a run --export prints; leave --client out here")
+            raise ConfigError("--client selects the events that --export prints of a run; leave --client out here")
         if overrides and what is not None and (what.is_dir() or _holds_events(what)):
             raise ConfigError(
-                "--set changes a run file, and this is none; of a run, name its config.toml instead of the folder"
+                "--set changes a run file, and this is not one; for a run, name its config.toml instead of its folder"
             )
         if close is not None:
             _close(ledger, close, delta is not None or export is not None, as_json)
@@ -192,10 +192,11 @@ def _audit(
         int | None,
         typer.Option(
             min=20,
-            help="Releases to draw: for each test of a run file (by default 400), or in all for a mechanism. More find more.",
+            help="Releases to draw: for each test of a run file (by default 400), or in all for a mechanism. More draws find "
+            "smaller violations.",
         ),
     ] = None,
-    epsilon: Annotated[float | None, typer.Option(help="What the mechanism of FILE.py:NAME claims.")] = None,
+    epsilon: Annotated[float | None, typer.Option(help="The epsilon that FILE.py:NAME claims.")] = None,
     delta: Annotated[float | None, typer.Option(help="The delta of that epsilon.")] = None,
     records: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Example records: .npz, .npy or .csv, a row for each.")
@@ -214,9 +215,7 @@ def _audit(
     ] = 20.0,
     confidence: Annotated[
         float | None,
-        typer.Option(
-            help="How sure the audit must be to say that a claim is false; by default 0.999, with --canaries 0.95."
-        ),
+        typer.Option(help="The confidence needed to call a claim false; by default 0.999, with --canaries 0.95."),
     ] = None,
     canaries: Annotated[
         int | None,
@@ -224,22 +223,20 @@ def _audit(
             metavar="M", help="Train once, with M canaries among a client's records, and guess which were in."
         ),
     ] = None,
-    seed: Annotated[
-        int, typer.Option(min=0, help="The seed of the attack and of the rng that a mechanism is given.")
-    ] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="The seed of the attack and of the mechanism's rng.")] = 0,
     thorough: Annotated[
         bool, typer.Option("--thorough", help="For a run file, test ten times as much of everything.")
     ] = False,
     overrides: Overrides = None,
     as_json: AsJson = False,
 ) -> None:
-    """Attack the mechanism of a run file, or any in a Python file; exit code 1 if epsilon is not true."""
+    """Attack the mechanism of a run file, or any in a Python file; exit code 1 if the claimed epsilon is false."""
     with one_sentence():
         if what.endswith(".py"):
             raise ConfigError(f"{what} is a Python file; name the mechanism in it too: {what}:NAME")
         if ".py:" in what:
             if epsilon is None or delta is None:
-                raise ConfigError(f"say what {what} claims with --epsilon and --delta")
+                raise ConfigError(f"give the epsilon and delta that {what} claims with --epsilon and --delta")
             if overrides or canaries is not None:
                 option = "--set changes" if overrides else "--canaries are for"
                 raise ConfigError(f"{option} a run file, and this is a mechanism; leave {option.split()[0]} out")
@@ -262,7 +259,7 @@ def _audit(
         else:
             if (epsilon, delta, records, shape, neighbours) != (None,) * 5 or gaussian or floats:
                 raise ConfigError(
-                    "a run file says itself what it claims; leave out --epsilon, --delta, --records, --shape, --neighbours, "
+                    "a run file states its own claim; leave out --epsilon, --delta, --records, --shape, --neighbours, "
                     "--gaussian and --floats, which are for FILE.py:NAME"
                 )
             if canaries is not None:
@@ -307,7 +304,7 @@ def _add_up(named: list[Path], delta: float | None, as_json: bool) -> None:
             raise ConfigError(f"{one} has events without clients; only run files and folders of runs are added up")
     for place, one in enumerate(named):
         if one.resolve() in {other.resolve() for other in named[:place]}:
-            raise ConfigError(f"{one} is named twice, and it was run once; name each run once")
+            raise ConfigError(f"{one} is named twice; name each run once")
     with show.progress("Accounting") as progress:
         found = AddedRuns.of([_statement(one, [], delta, progress) for one in named], progress)
     if as_json:
@@ -321,7 +318,7 @@ def _ledger(path: Path, delta: float | None, as_json: bool) -> None:
     from crescendo.storage.ledger.open_ledger import open_ledger
 
     if delta is not None:
-        raise ConfigError("a ledger has the delta of its budget, set once; leave --delta out")
+        raise ConfigError("a ledger's delta was set with its budget and cannot be changed; leave --delta out")
     with open_ledger(path, read_only=True) as found:
         summary = found.summary()
     if as_json:
@@ -351,7 +348,7 @@ def _close(path: Path | None, federation: str, more: bool, as_json: bool) -> Non
     from crescendo.storage.ledger.closing import close_federation
 
     if path is None or more:
-        raise ConfigError("--close FEDERATION goes with --ledger FILE and nothing else")
+        raise ConfigError("--close FEDERATION goes with --ledger FILE and no other option")
     found = close_federation(path, federation)
     if as_json:
         print_json({"ledger": str(path), **found.to_json()})
@@ -389,7 +386,7 @@ def _statement(what: Path, overrides: list[str], delta: float | None, progress: 
         return EventsStatement.of_file(what, delta, progress)
 
     if not what.exists():
-        raise ConfigError(f"there is no run file and no run's folder {what}; check the path")
+        raise ConfigError(f"{what} is neither a run file nor the folder of a run; check the path")
 
     from crescendo.config.loading import read
 
@@ -397,5 +394,5 @@ def _statement(what: Path, overrides: list[str], delta: float | None, progress: 
 
 
 def _holds_events(what: Path) -> bool:
-    """A file of events, told by its name: run files are TOML."""
+    """Return whether the path is a file of events, judged by its name: run files are TOML."""
     return what.suffix == ".json" and not what.is_dir()

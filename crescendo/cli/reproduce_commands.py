@@ -1,4 +1,4 @@
-"""`reproduce`: tells where to repeat the paper's experiments, which live in a folder beside the package, not in it."""
+"""`reproduce`: prints where to repeat the paper's experiments, which are outside the package, in the folder lab."""
 
 import shlex
 from pathlib import Path
@@ -15,7 +15,7 @@ commands = typer.Typer(rich_markup_mode=None)
     context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
 )
 def _reproduce(context: typer.Context) -> None:
-    """Tell how to repeat the paper's experiments, which an installation does not have. Exit code 2."""
+    """Print how to repeat the paper's experiments, which an installation does not include. Exit code 2."""
     typer.echo(f"crescendo: {where(CHECKOUT, context.args)}", err=True)
     raise typer.Exit(2)
 

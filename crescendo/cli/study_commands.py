@@ -1,4 +1,4 @@
-"""`crescendo sweep` and `crescendo compare`: many runs of one run file, and one page at the end."""
+"""Commands for studies: `sweep` and `compare` run one run file many times and write one page."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _sweep(
     standalone: Standalone = False,
     as_json: AsJson = False,
 ) -> None:
-    """Run a run file over a grid of its keys; if stopped, the same command picks up where it left off."""
+    """Run a run file over a grid of its keys; if stopped, the same command resumes."""
     with one_sentence():
         from crescendo.studies.sweeping import sweep
 
@@ -57,15 +57,17 @@ def _compare(
     ] = None,
     seeds: Annotated[int, typer.Option(metavar="N", help="Runs of each algorithm, with seeds from run.seed on.")] = 5,
     tune: Annotated[
-        int, typer.Option(metavar="N", help="Trials for each algorithm beforehand, on a part of the training records.")
+        int, typer.Option(metavar="N", help="Trials to tune each algorithm first, on a part of the training records.")
     ] = 0,
     target: Annotated[
         float | None,
-        typer.Option(metavar="A", help="The accuracy (or R²) to reach; by default nearly that of the best."),
+        typer.Option(metavar="A", help="The accuracy (or R²) to reach; by default slightly below the best."),
     ] = None,
     equal: Annotated[
         str | None,
-        typer.Option(metavar="epsilon|noise", help="What private runs share; by default epsilon if one is stated."),
+        typer.Option(
+            metavar="epsilon|noise", help="Give private runs the same epsilon or noise; by default epsilon if stated."
+        ),
     ] = None,
     options: Annotated[
         list[str] | None,
@@ -76,7 +78,7 @@ def _compare(
     standalone: Standalone = False,
     as_json: AsJson = False,
 ) -> None:
-    """Run other algorithms on the same records, clock and gradients, and say which differences are real."""
+    """Run other algorithms on the same records, clock and gradients, and show which differences are significant."""
     with one_sentence():
         from crescendo.studies.comparing import compare, parsed_options
 
@@ -97,7 +99,7 @@ def _compare(
 
 @contextlib.contextmanager
 def _watched(folder: Path) -> Iterator[Listener]:
-    """A progress bar; and for who interrupts, a word on what is kept."""
+    """Show a progress bar; after an interrupt, print which runs are kept."""
     from crescendo.cli.show.show_study import Progress
 
     with Progress() as progress:

@@ -1,4 +1,4 @@
-"""How the command line prints for people: tables and sentences on stdout, a progress bar on stderr."""
+"""Terminal output of the command line: tables and sentences on stdout, a progress bar on stderr."""
 
 import contextlib
 import io
@@ -14,7 +14,7 @@ from rich.text import Text
 
 @contextlib.contextmanager
 def progress_bar(*more: ProgressColumn) -> Iterator[Progress]:
-    """A bar on stderr, on a terminal only; it leaves nothing behind."""
+    """Show a progress bar on stderr, on a terminal only; it disappears at the end."""
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), *more, TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
@@ -22,9 +22,9 @@ def progress_bar(*more: ProgressColumn) -> Iterator[Progress]:
 
 
 def new_table(title: str | None, *columns: str, left: int = 1, names: Sequence[str] = ()) -> Table:
-    """Names first, which give way so that the numbers stay whole; then words in ``left`` columns, and numbers in the others.
+    """Return a table with the columns ``names``, then ``left`` columns of words, then columns of numbers.
 
-    A title has others' names in it, which are not markup.
+    On a narrow terminal only the columns of names shrink. The title may contain users' names, so it is not markup.
     """
     made = Table(box=box.SIMPLE_HEAD, title=None if title is None else Text(title), title_justify="left")
     for name in names:
@@ -35,7 +35,7 @@ def new_table(title: str | None, *columns: str, left: int = 1, names: Sequence[s
 
 
 class Printer(Console):
-    """Prints to stdout. What its encoding cannot write (a name, a cut-off word's dots) becomes a question mark, not an error."""
+    """Prints to stdout. A letter that the encoding lacks becomes a question mark instead of an error."""
 
     def __init__(self) -> None:
         if isinstance(sys.stdout, io.TextIOWrapper):
@@ -43,7 +43,7 @@ class Printer(Console):
         super().__init__()
 
     def facts(self, title: str, rows: Iterable[Sequence[str]], *numbers: str) -> None:
-        """A line for each fact: what it is, its numbers, and words about them, which may wrap."""
+        """Print a table with a line for each fact: its name, its numbers, and a comment, which may wrap."""
         table = new_table(title, "what", *(numbers or ("value",)))
         table.add_column("")
         for row in rows:
@@ -51,5 +51,5 @@ class Printer(Console):
         self.print(table)
 
     def say(self, sentence: str) -> None:
-        """A line of prose: a capital first, a full stop last, and others' words in it taken as they are."""
+        """Print a sentence with a capital and a full stop. Text in it that came from users is not markup."""
         self.print(Text(sentence[:1].upper() + sentence[1:].rstrip(".") + "."), soft_wrap=True)

@@ -1,4 +1,4 @@
-"""The commands that look after a state on disk: `verify` and `backup`."""
+"""Commands for a state on disk: `verify` and `backup`."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated

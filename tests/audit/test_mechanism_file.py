@@ -168,7 +168,7 @@ def test_without_runs_there_are_as_many_as_the_time_allows() -> None:
         (["mine.py:noisy", "--epsilon", "nan", "--delta", "0"], "--epsilon"),
         (["mine.py:noisy", "--epsilon", "1", "--delta", "1"], "--delta"),
         (["mine.py:noisy", "--epsilon", "1", "--delta", "0", "--gaussian"], "--gaussian needs"),
-        (["run.toml", "--epsilon", "1"], "a run file says itself what it claims"),
+        (["run.toml", "--epsilon", "1"], "a run file states its own claim"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )

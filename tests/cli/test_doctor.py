@@ -32,7 +32,7 @@ def test_this_machine_is_sound_and_every_check_has_a_sentence() -> None:
         and {"Python", "packages", "cache", "disk", "port", "clock"} <= {check["name"] for check in said["checks"]}
     )
     words = CliRunner().invoke(app, ["doctor"])
-    assert words.exit_code == 0 and "nothing stands in the way" in words.stdout
+    assert words.exit_code == 0 and "all checks passed" in words.stdout
 
 
 def test_a_package_that_is_missing_or_too_old_is_bad(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -96,7 +96,7 @@ def test_a_table_is_looked_at_in_place_of_the_machine(tmp_path: Path) -> None:
     [
         (["none.csv"], "there is no file"),
         (["a.csv", "--label", "gone"], "data.label asks for column 'gone'"),
-        (["--label", "y"], "--label is about the columns of a table"),
+        (["--label", "y"], "--label names a column of a table"),
         (["one.csv"], "every record of one.csv has the label no"),
     ],
 )

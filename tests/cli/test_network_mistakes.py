@@ -104,11 +104,11 @@ def test_a_folder_of_other_files_is_not_taken_for_a_state() -> None:
         (("",), "has no name"),
         (
             ("list",),
-            "list is not a command of certs; there are make, request, sign, revoke; a folder of that name is written ./list",
+            "list is not a command of certs; there are make, request, sign, revoke; for a folder of that name write ./list",
         ),
         (
             ("requst", "alice"),
-            "requst is not a command of certs; did you mean request? a folder of that name is written ./requst",
+            "requst is not a command of certs; did you mean request? for a folder of that name write ./requst",
         ),
         (("keys", "--days", "0"), "at most 3650"),
         (("keys", "--days", "3651"), "at most 3650"),
@@ -151,7 +151,7 @@ def test_certificates_for_this_machine_only_are_called_so() -> None:
     said = CliRunner().invoke(app, ["certs", "keys", "--host", "10.0.0.7", "--client", "alice"]).stdout
     assert "this machine only" not in said
     said = CliRunner().invoke(app, ["certs", "keys", "--aggregator", "edge"]).stdout
-    assert "keys/aggregators/edge will do on this machine only; for others name its --host" in said
+    assert "keys/aggregators/edge is valid on this machine only; for other machines give its --host" in said
     assert "this machine only" not in CliRunner().invoke(app, ["certs", "keys", "--client", "bob"]).stdout
 
 

@@ -129,7 +129,7 @@ def test_watching_goes_on_while_the_server_is_started_again(
     monkeypatch.setattr("time.sleep", lambda seconds: None)
     StatusPrinter().watch(Endpoint("127.0.0.1:1"))  # and an interrupt is how one ends it
     shown = capsys.readouterr().out
-    words = "Not up to date: it does not answer. A server ends with its run. Asking again."
+    words = "Not up to date: it does not answer. A server exits with its run. Asking again."
     assert shown.index(words) < shown.index("0.456")
 
 
@@ -294,7 +294,7 @@ def test_a_status_that_is_none_is_called_so_in_one_sentence(sent: str, monkeypat
     monkeypatch.setattr(Endpoint, "status", answer)
     result = CliRunner().invoke(app, ["status", "127.0.0.1:7077"])
     assert result.exit_code == 1 and result.stdout == ""
-    assert result.stderr == "crescendo: what answers at 127.0.0.1:7077 is not a Crescendo server of this version\n"
+    assert result.stderr == "crescendo: the program at 127.0.0.1:7077 is not a Crescendo server of this version\n"
 
 
 def test_texts_of_a_status_steer_no_terminal_and_are_cut(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -229,14 +229,14 @@ def test_a_federation_s_name_is_whole_on_a_narrow_terminal_and_can_be_copied(mon
 def test_account_shows_what_a_ledger_has_spent_and_left() -> None:
     plan = [PoissonGaussian(0.1, 2.0)] * 5
     with open_ledger("my.ledger", Budget(3.0, 1e-5), dataset="flights") as ledger:
-        assert "No federation was signed off yet" in shown("account", "--ledger", "my.ledger")
+        assert "No federation has been signed off yet" in shown("account", "--ledger", "my.ledger")
         ledger.sign("spring", "terms", "AA", plan, 1e-6)
         ledger.release("spring", 0, plan[0], b"bytes")
         text = shown("account", "--ledger", "my.ledger")
         found = json_of("account", "--ledger", "my.ledger")
     for words in ("Ledger of flights", "budget", "spent", "promised", "left", "spring", "AA", "open"):
         assert words in text
-    assert "less theirs and less 5e-06, reserved" in text and "each federation's at its own" in text
+    assert "less theirs and less 5e-06, reserved" in text and "each federation's at the delta of its terms" in text
     assert found["left"]["delta"] == pytest.approx(1e-5 - 1e-6 - 5e-6), "as it says"
     assert 0 < found["spent"]["epsilon"] < found["promised"]["epsilon"] < found["epsilon"] == 3
     assert found["left"]["epsilon"] == pytest.approx(3 - found["promised"]["epsilon"])
@@ -262,8 +262,8 @@ def test_a_promise_can_be_taken_back() -> None:
     for words, hint in [
         (["--ledger", "my.ledger", "--close", "summer"], "was closed before"),
         (["--ledger", "my.ledger", "--close", "sumer"], "did you mean 'summer'?"),
-        (["--ledger", "my.ledger", "--close", "x", "--delta", "1e-6"], "goes with --ledger FILE and nothing else"),
-        (["private.toml", "--close", "x"], "goes with --ledger FILE and nothing else"),
+        (["--ledger", "my.ledger", "--close", "x", "--delta", "1e-6"], "goes with --ledger FILE and no other option"),
+        (["private.toml", "--close", "x"], "goes with --ledger FILE and no other option"),
         (["--ledger", "nope", "--close", "x"], "there is no ledger at nope"),
     ]:
         refused = runner.invoke(app, ["account", *words])
@@ -376,7 +376,9 @@ def test_a_shift_above_one_that_chance_explains_is_called_that() -> None:
     chance = {**REPORT, "shift_ratio": 1.2189, "shift_error": 0.15}
     words = "standard error 0.15; a sound mechanism's true value is at most 1"
     passed, failed = (_about_shift(Report(**chance, findings=f)) for f in ((), (Finding("shift", "too far"),)))
-    assert passed.endswith(f"{words}, and 1.5 errors above it is no evidence against that") and failed.endswith(words)
+    assert passed.endswith(f"{words}, and 1.5 standard errors above 1 do not contradict that") and failed.endswith(
+        words
+    )
 
 
 @pytest.mark.slow
@@ -492,8 +494,8 @@ def test_runs_on_the_same_records_are_added_up_and_the_sum_is_explained() -> Non
         (("private.toml", "plain.toml"), "claims no privacy"),
         (("private.toml", "./private.toml"), "named twice"),
         (("private.toml", "events.json"), "events without clients"),
-        (("private.toml", "plain.toml", "--export", "opacus"), "leave all options"),
-        (("private.toml", "nowhere"), "no run file and no run's folder nowhere"),
+        (("private.toml", "plain.toml", "--export", "opacus"), "leave out all options"),
+        (("private.toml", "nowhere"), "nowhere is neither a run file nor the folder of a run"),
         (("private.toml", "plain.toml", "--delta", "0.6"), "claims no privacy"),
     ],
 )

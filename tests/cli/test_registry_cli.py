@@ -39,11 +39,11 @@ def test_the_list_has_each_data_set_with_its_ledger_and_its_budget(spent: Path, 
     assert (one["dataset"], one["ledger"], one["epsilon"], one["state"]) == ("ward 7", str(spent), 2.0, "there")
     assert 0 < one["spent"] < 2 and one["different_records"] is None
     spent.unlink()
-    assert "gone: nobody knows what was spent" in said("--registry")
+    assert "missing: the epsilon spent is unknown" in said("--registry")
 
 
 def test_an_empty_registry_is_said_to_be_empty_and_not_made(own_registry: Path) -> None:
-    assert "No ledger was used here yet" in said("--registry")
+    assert "No ledger has been used on this machine yet" in said("--registry")
     assert not own_registry.exists()
 
 

@@ -130,7 +130,7 @@ def test_the_folder_of_a_federation_of_old_says_what_it_lacks(tmp_path: Path) ->
 def test_a_runs_own_file_is_left_as_it_is(run: crescendo.Result) -> None:
     before = (folder(run) / "model.npz").stat()
     said = CliRunner().invoke(app, ["export", str(folder(run)), "--to", "npz"])
-    assert said.exit_code == 0 and said.output == f"{folder(run) / 'model.npz'} is there already: the run wrote it\n"
+    assert said.exit_code == 0 and said.output == f"{folder(run) / 'model.npz'} exists already: the run wrote it\n"
     assert (folder(run) / "model.npz").stat() == before
 
 

@@ -117,7 +117,7 @@ def test_the_card_of_a_federation_lies_beside_its_export(tmp_path: Path, private
     again = CliRunner().invoke(
         app, ["export", str(tmp_path / "served"), "--to", "npz", "--out", str(tmp_path / "out" / "n.npz")]
     )
-    assert again.exit_code == 0 and f"{tmp_path / 'out' / CARD} says what it is" in again.stdout.replace("\n", "")
+    assert again.exit_code == 0 and f"{tmp_path / 'out' / CARD} describes it" in again.stdout.replace("\n", "")
     (tmp_path / "out" / CARD).write_text("mine")
     assert (
         export(tmp_path / "served", "npz", tmp_path / "out" / "o.npz").card is None and card(tmp_path / "out") == "mine"

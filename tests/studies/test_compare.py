@@ -350,7 +350,7 @@ def test_the_command_prints_a_table_and_one_json_object(tmp_path: Path, monkeypa
     asked = ["compare", "small.toml", "--with", "fedavg, fedbuff", "--seeds", "2"]
     found = CliRunner().invoke(app, asked)
     assert found.exit_code == 0, found.output
-    for words in ("against fedavg: accuracy", "nothing was tuned", "Page: runs/small-compare/comparison.html"):
+    for words in ("against fedavg: accuracy", "no algorithm was tuned", "Page: runs/small-compare/comparison.html"):
         assert words in found.stdout.lower() or words in found.stdout
     told = CliRunner().invoke(app, [*asked, "--json"])
     parsed = json.loads(told.stdout)

@@ -235,7 +235,7 @@ def test_ctrl_c_says_what_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         found = CliRunner().invoke(app, ["sweep", "small.toml", "--over", "run.seed=0..5"])
     assert found.exit_code == 130
     assert found.stderr == (
-        "3 of 6 runs are kept in runs/small-sweep; the same command goes on from there\ncrescendo: stopped\n"
+        "3 of 6 runs are kept in runs/small-sweep; the same command resumes from there\ncrescendo: stopped\n"
     )
     again = CliRunner().invoke(app, ["sweep", "small.toml", "--over", "run.seed=0..5", "--json"])
     assert json.loads(again.stdout)["done"] == 6 and len(list(Path("runs/small-sweep/points").iterdir())) == 6

@@ -1,1 +1,1 @@
-"""What the commands print for people: tables, sentences and progress bars."""
+"""Printers of the commands: tables, sentences and progress bars."""

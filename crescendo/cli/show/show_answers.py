@@ -1,4 +1,4 @@
-"""A model's answers as csv: one column, a line for each record, in the order of the table that was asked about."""
+"""Predictions as csv: one column, with a line for each record in the order of the table."""
 
 import csv
 import io
@@ -25,7 +25,7 @@ def csv_of(predictions: Array) -> str:
 
 
 def write_new(path: Path, text: str) -> None:
-    """Write a file that is not there yet, whole or not at all."""
+    """Write a new file, whole or not at all."""
     if path.exists():
         raise ConfigError(f"{path} exists already; name another file with --out")
     with whole_file(path, f"{path.suffix}.partial") as file:

@@ -1,4 +1,4 @@
-"""What `crescendo audit FILE.py:NAME` prints."""
+"""Printer of `crescendo audit FILE.py:NAME`."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from crescendo.cli.terminal import Printer
 
 
 def audit_mechanism(kind: str, claim: Claim, as_json: bool, **options: Any) -> bool:
-    """Attack it, print what was found, and return whether it passed."""
+    """Attack the mechanism, print the findings, and return whether it passed."""
     with progress("Attacking") as moved:
         found = attack_file(kind, claim, progress=moved, **options)
     if as_json:
@@ -21,7 +21,7 @@ def audit_mechanism(kind: str, claim: Claim, as_json: bool, **options: Any) -> b
 
 
 def _show(found: BlackBoxReport) -> None:
-    """The claim, the bounds, what gave the record away, and the verdict."""
+    """Print the claim, the bounds, the attack that worked best, and the verdict."""
     console = Printer()
     sure = f"with {found.confidence:.4g} confidence"
     neighbours = {"add": "one record added or removed", "replace": "one record replaced"}[found.neighbours]
@@ -36,7 +36,7 @@ def _show(found: BlackBoxReport) -> None:
         (
             "hits",
             f"{found.hits:,}",
-            f"against {found.others:,} that the neighbour had, in {found.tested:,} runs of the test",
+            f"against {found.others:,} with the neighbour, in {found.tested:,} runs of the test",
         ),
     ]
     console.facts(f"Audit of {found.mechanism}", rows)

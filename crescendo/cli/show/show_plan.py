@@ -1,4 +1,4 @@
-"""What `plan` prints for people: the plan, the family it was chosen from, constant sizes, and why."""
+"""Printer of `plan`: the plan, the family it was chosen from, constant sizes, and the reasons."""
 
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from crescendo.privacy.planning.plans import Plan
 
 
 def plan(found: Plan, asked: float, written: Path | None) -> None:
-    """The plan, the family it was chosen from, constant sizes, and what to know of the choice."""
+    """Print the plan, the family it was chosen from, constant sizes, notes and cautions."""
     console = Printer()
     _summary(console, found, asked)
     console.print(_family(found))

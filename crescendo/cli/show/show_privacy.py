@@ -1,4 +1,4 @@
-"""What `plan`, `account` and `audit` print for people."""
+"""Printers of `account` and `audit`, and the number format that the others share."""
 
 import contextlib
 import math
@@ -29,7 +29,7 @@ THEOREMS = {"thm1": "Theorem 1", "thmmain": "main theorem", "thm-mainp": "main t
 
 @contextlib.contextmanager
 def progress(doing: str) -> Iterator[accountant.Progress]:
-    """A bar that an accountant moves."""
+    """Show a progress bar for an accountant."""
     with progress_bar() as bar:
         task = bar.add_task(doing, total=None)
         forecast = Forecast(on_stderr(bar), "this", "its first part")
@@ -60,7 +60,7 @@ def _account_row(client: ClientAccount) -> list[str | Text]:
 
 
 def _sentences(clients: list[ClientAccount]) -> list[str]:
-    """How the first client's epsilon was found, and to whom a theorem does not apply and why."""
+    """Return sentences on how the first client's epsilon was found, and on the clients to which a theorem does not apply."""
     first = clients[0]
     found = [f"epsilon of {first.name} is {first.spent.why}"]
     silent: dict[tuple[str, str], list[str]] = {}
@@ -75,17 +75,17 @@ def _sentences(clients: list[ClientAccount]) -> list[str]:
 
 
 def _deltas(summary: dict[str, Any]) -> str:
-    """Which delta belongs to which epsilon of a ledger."""
+    """Return a sentence on the delta of each epsilon of a ledger."""
     orders = summary["orders"]
     aside = f" and less {orders['delta']:g}, reserved for composing federations" if orders is not None else ""
     return (
-        f"what was spent and promised in all holds at the budget's delta, and each federation's at its own, from its terms; "
-        f"what is left of delta is the budget's less theirs{aside}"
+        "the totals spent and promised hold at the budget's delta, and each federation's at the delta of its terms; the delta "
+        f"left is the budget's less theirs{aside}"
     )
 
 
 def _checks(rows: tuple[Row, ...]) -> Table:
-    """A line for each check: its p-value for every source of randomness, or whether it holds where chance has no part."""
+    """Return a table with a line for each check: its p-value for every source of randomness, or whether an exact check holds."""
     sources = list(dict.fromkeys(row.source for row in rows if row.source is not None))
     by_name: dict[str, list[Row]] = {}
     for row in rows:
@@ -100,10 +100,12 @@ def _checks(rows: tuple[Row, ...]) -> Table:
 
 
 def _about_shift(found: Report) -> str:
-    """An estimate above 1 is no alarm by itself: that of a sound mechanism is as often above its true value as below it."""
+    """Return a comment on the estimated shift. An estimate above 1 alone proves nothing: half of all estimates are too high."""
     says = f"an estimate through the noise, standard error {found.shift_error:.2g}; a sound mechanism's true value is at most 1"
     if found.passed and found.shift_ratio > 1 and found.shift_error > 0:
-        says += f", and {(found.shift_ratio - 1) / found.shift_error:.1f} errors above it is no evidence against that"
+        says += (
+            f", and {(found.shift_ratio - 1) / found.shift_error:.1f} standard errors above 1 do not contradict that"
+        )
     return says
 
 
@@ -114,10 +116,10 @@ def _told(row: Row) -> str:
 
 
 class PrivacyPrinter(Printer):
-    """Prints what things cost, and what an audit found."""
+    """Prints privacy costs and the findings of audits."""
 
     def meaning(self, client: str, found: Meaning | None) -> None:
-        """What the epsilon of the client that spends most means."""
+        """Print the meaning of the epsilon of the client that spends most."""
         if found is None:
             return
         self.print(Text(f"What that means for {client}, which spends most:"), soft_wrap=True)
@@ -129,7 +131,7 @@ class PrivacyPrinter(Printer):
             self.say(f"caution: {sentence}")
 
     def statement(self, found: Statement) -> None:
-        """A row for each client, those that spend most first, and why a theorem says nothing."""
+        """Print a row for each client, those that spend most first, and the reasons why a theorem does not apply."""
         if not found.clients:
             self.print(Text(f"{found.what}: {found.says}."), soft_wrap=True)  # a path keeps its letters
             return
@@ -151,7 +153,7 @@ class PrivacyPrinter(Printer):
         self.cautions(found.cautions)
 
     def added(self, found: AddedRuns) -> None:
-        """What several runs cost together, the clients that spend most first."""
+        """Print the cost of several runs together, the clients that spend most first."""
         for one in found.runs:
             self.print(Text(f"{one.what}: epsilon {number(one.epsilon)} at delta {one.delta:g}"), soft_wrap=True)
         table = new_table("What they cost together", "runs", "delta", "added up", "together", left=0, names=("client",))
@@ -165,7 +167,7 @@ class PrivacyPrinter(Printer):
         self.meaning(found.clients[0].name, found.meaning())
 
     def events(self, found: EventsStatement) -> None:
-        """What other libraries' events cost, and on what condition."""
+        """Print the cost of other libraries' events, and its conditions."""
         spent = found.spent
         self.print(Text(f"{found.what}: {found.found.format} events, delta {spent.delta:g}"), soft_wrap=True)
         table = new_table("What they cost together", "releases", "distinct", "epsilon", "by", "RDP", left=0)
@@ -176,7 +178,7 @@ class PrivacyPrinter(Printer):
         self.say(SAYS_OF_EVENTS)
 
     def ledger(self, summary: dict[str, Any]) -> None:
-        """What a data set's budget has, and each federation."""
+        """Print a data set's budget, and the share of each federation."""
 
         def epsilon(value: float | None) -> str:  # a ledger's None is an infinite epsilon
             return number(math.inf if value is None else value)
@@ -184,20 +186,18 @@ class PrivacyPrinter(Printer):
         name = summary["dataset"] or "a data set without a name"
         parts = {
             "budget": (summary, "set once"),
-            "spent": (summary["spent"], "by the rounds that were sent"),
-            "promised": (summary["promised"], "by all that was signed off"),
-            "left": (summary["left"], "for what is signed off next"),
+            "spent": (summary["spent"], "by the rounds sent"),
+            "promised": (summary["promised"], "to the federations signed off"),
+            "left": (summary["left"], "for the next federations"),
         }
         rows = [(what, epsilon(part["epsilon"]), f"{part['delta']:g}", says) for what, (part, says) in parts.items()]
         self.facts(f"Ledger of {name}", rows, "epsilon", "delta")
         if not summary["federations"]:
-            self.say("no federation was signed off yet")
+            self.say("no federation has been signed off yet")
             return
         columns = ("sent", "rounds", "spent", "promised", "delta", "state")
         table = new_table("Federations", *columns, left=0, names=("federation", "client"))
-        table.columns[
-            0
-        ].no_wrap = True  # it is copied into other commands; a terminal that is too narrow wraps the line
+        table.columns[0].no_wrap = True  # users copy it into other commands; a narrow terminal wraps the line instead
         for one in summary["federations"]:
             counts = f"{one['charged']:,}", f"{one['rounds']:,}"
             costs = epsilon(one["spent"]), epsilon(one["promised"]), f"{one['delta']:g}"
@@ -214,12 +214,12 @@ class PrivacyPrinter(Printer):
         self.say(_deltas(summary))
 
     def closed(self, says: str, summary: dict[str, Any]) -> None:
-        """What closing a federation returned, and the ledger as it is now."""
+        """Print the ledger after closing a federation, and the amount freed."""
         self.ledger(summary)
         self.say(says)
 
     def audited(self, found: Report) -> None:
-        """What is claimed, what was measured, and the verdict."""
+        """Print the claim, the measurements and the verdict."""
         sure = f"with {found.confidence:.0%} confidence"
         rows = [
             ("claimed epsilon", number(found.claimed), f"at delta {found.delta:g}: an upper bound"),

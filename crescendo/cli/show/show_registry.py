@@ -1,4 +1,4 @@
-"""What `account --registry` prints for people."""
+"""Printer of `account --registry`."""
 
 from typing import Any
 
@@ -9,20 +9,20 @@ from crescendo.cli.terminal import Printer, new_table
 from crescendo.logs.peer_text import cleaned
 
 _STATES = {
-    "gone": "gone: nobody knows what was spent",
+    "gone": "missing: the epsilon spent is unknown",
     "unreadable": "cannot be read",
-    "not begun": "not begun; other records, as you said",
+    "not begun": "not begun; registered as other records",
 }
 
 
 class RegistryPrinter(Printer):
-    """Prints to a terminal."""
+    """Prints the registry as a table."""
 
     def registry(self, known: dict[str, Any]) -> None:
-        """Each data set that was used here, its ledger and its budget."""
+        """Print each data set used on this machine, its ledger and its budget."""
         self.say(f"registry {known['registry']}")
         if not known["ledgers"]:
-            self.say("no ledger was used here yet")
+            self.say("no ledger has been used on this machine yet")
             return
         table = new_table("Data sets", "ledger", "records", "epsilon", "spent", "left", names=("data set",))
         for one in known["ledgers"]:
@@ -34,5 +34,5 @@ class RegistryPrinter(Printer):
         self.width = max(self.width, self.measure(table, options=self.options.update(max_width=WIDEST)).minimum)
         self.print(table)
         self.say(
-            "records: about how many different ones; spent: by the rounds that were sent; left: for what is signed off next"
+            "records: the approximate number of different ones; spent: by the rounds sent; left: for the next federations"
         )

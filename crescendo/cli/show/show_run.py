@@ -1,4 +1,4 @@
-"""What the command line prints for people: a progress bar while it runs, tables when it is done."""
+"""Printers of `run`, `schedule` and `data list`: a progress bar during the work, tables at the end."""
 
 import contextlib
 import math
@@ -30,7 +30,7 @@ MOST_CLIENTS = 8
 
 @contextlib.contextmanager
 def progress(config: Config) -> Iterator[Sink]:
-    """A bar with the round, the gradients and the accuracy."""
+    """Show a progress bar with the round, the gradients and the accuracy."""
     with progress_bar(TextColumn("{task.fields[news]}")) as bar:
         task = bar.add_task(f"Reading {config.data.source}", total=None, news="")
         accuracy: float | None = None
@@ -66,7 +66,7 @@ def _records(prepared: Prepared) -> int:
 
 
 def _privacy(found: Result) -> list[tuple[str, str, str]]:
-    """What the run guarantees every client, what the noise is, and what it cost."""
+    """Return the rows on privacy: the epsilon, the noise, and the accuracy that the noise cost."""
     made = found.prepared.privacy
     assert made is not None
     rows = [
@@ -87,7 +87,7 @@ def _privacy(found: Result) -> list[tuple[str, str, str]]:
 
 def _epsilon(made: Guarantee | Withheld, names: tuple[str, ...]) -> tuple[str, str, str]:
     if isinstance(made, Withheld):
-        return "epsilon", "withheld", "terms were read off the records; see below"
+        return "epsilon", "withheld", "entries were read off the records; see below"
     stated = f"of {made.stated:g} stated; " if made.stated is not None else ""
     return "epsilon", f"{made.epsilon:.3f}", f"{stated}at delta {made.delta:g}, {names[made.costliest]} spends most"
 
@@ -159,15 +159,15 @@ def _rate_as_json(found: ConstantRate) -> Row:
 
 
 class RunPrinter(Printer):
-    """Prints what a run gave, what it would start from, and what there is to learn from."""
+    """Prints the result of a run, the schedule of a run file, and the list of data sets."""
 
     def result(self, found: Result) -> None:
-        """The headline, what was saved, and where the rest lies."""
+        """Print the scores, the savings against constant rounds, the privacy, and the report's path."""
         prepared = found.prepared
         scores = tested(found.metrics[-1]) or [("accuracy", number(found.accuracy), "on the test part")]
         scores += [
             row for row in held_against(found.references) if row[0] != "without noise"
-        ]  # whose cost is shown below
+        ]  # a row below shows the cost of noise
         rows = [
             *scores,
             ("loss", number(found.loss), "on the training data, L2 included"),
@@ -187,7 +187,7 @@ class RunPrinter(Printer):
         if prepared.privacy is not None:
             rows[len(scores) + 1 : len(scores) + 1] = _privacy(found)
             if prepared.dataset.left_out:
-                why = f"used in training or testing; {prepared.dataset.left_out:,} are left out, being no record of these classes"
+                why = f"used in training or testing; {prepared.dataset.left_out:,} of other classes are left out"
                 rows.append(("records", f"{_records(prepared):,}", why))
         if (mapping := prepared.label_mapping) is not None:
             rows.append(("labels", f"{len(prepared.dataset.classes):,}", f"{mapping}, as the model sees them"))
@@ -225,7 +225,7 @@ class RunPrinter(Printer):
         self.say(f"the constant rounds are {constant.why}; they were computed, not run")
 
     def schedule(self, agreement: Agreement, privacy: Guarantee | Withheld | None) -> None:
-        """The certificate, with both sides of every condition, what privacy costs, and the first rounds."""
+        """Print the certificate with both sides of every condition, the cost in privacy, and the first rounds."""
         found, terms = agreement.schedule, agreement.terms
         self.print(
             f"{found.rounds:,} rounds, {found.gradients:,} gradients, {terms.clients} clients, "
@@ -255,7 +255,7 @@ class RunPrinter(Printer):
         self.print(table)
 
     def _costs(self, privacy: Guarantee | Withheld, names: tuple[str, ...]) -> None:
-        """The noise of a round, and the epsilon of the whole run for the clients that spend most."""
+        """Print the noise of a round, and the epsilon of the whole run for the clients that spend most."""
         made = privacy.certificate
         self.say(f"the noise of a round has sigma {made.sigma:.4g} ({made.mechanism})")
         if isinstance(privacy, Withheld):

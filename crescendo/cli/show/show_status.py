@@ -1,4 +1,4 @@
-"""A served federation as a table."""
+"""Printer of `status`: a served federation as a table."""
 
 import asyncio
 import json
@@ -20,11 +20,11 @@ from crescendo.network.transport.channels import Endpoint
 from crescendo.network.transport.error_translation import is_unrecoverable
 from crescendo.report.numbers import size
 
-COLUMNS = ("here", "round", "lag", "waiting", "silent", "up", "down", "eps spent")  # beside the client's name
+COLUMNS = ("here", "round", "lag", "waiting", "silent", "up", "down", "eps spent")  # after the client's name
 
 WORTH_SAYING = 5.0  # seconds that a round has waited for a client
 FLAPS = 3  # joins without an update
-MOST_LINES = 5  # on clients that are waited for, and on those that are not any more
+MOST_LINES = 5  # on clients that hold a round up, and as many on clients on probation
 
 _UNSOUND = (
     ValueError,
@@ -33,19 +33,19 @@ _UNSOUND = (
     AttributeError,
     ArithmeticError,
     RecursionError,
-)  # of JSON that is no status
+)  # raised by JSON that is not a status
 
 
 def ask_status(endpoint: Endpoint, timeout: float = 15.0) -> dict[str, Any]:
-    """What the server says about itself, or UsageError in one sentence."""
+    """Return the server's status. Raise UsageError if there is no answer or no valid one."""
     try:
         found: dict[str, Any] = all_cleaned(json.loads(asyncio.run(endpoint.status(timeout))))
-        _picture(found)  # whatever a server sends, it can be shown or is refused here
+        _picture(found)  # refuse a status that cannot be shown
         return found
     except grpc.aio.AioRpcError as error:
         raise _trouble(endpoint, error) from None
     except _UNSOUND:
-        raise UsageError(f"what answers at {endpoint.address} is not a Crescendo server of this version") from None
+        raise UsageError(f"the program at {endpoint.address} is not a Crescendo server of this version") from None
 
 
 class _NotThere(UsageError):
@@ -57,38 +57,38 @@ def _trouble(endpoint: Endpoint, error: grpc.aio.AioRpcError) -> UsageError:
     if error.code() is grpc.StatusCode.UNAUTHENTICATED:
         return UsageError(f"the server at {address} says: {endpoint.why(error)}")
     if error.code() is grpc.StatusCode.UNIMPLEMENTED:
-        return UsageError(f"what answers at {address} has no status; is it an aggregator? ask the server itself")
+        return UsageError(f"the program at {address} has no status; is it an aggregator? ask the server itself")
     sentence = f"the server at {address} does not answer: {endpoint.why(error)}"
     return UsageError(sentence) if is_unrecoverable(error) else _NotThere(sentence)
 
 
 class StatusPrinter(Printer):
-    """Prints what a server says about itself."""
+    """Prints a server's status."""
 
     def show(self, found: dict[str, Any]) -> None:
         self.print(_picture(found))
 
     def watch(self, endpoint: Endpoint) -> None:
-        """Until interrupted. A server that is not there, at the start or later, is waited for; other mistakes end it at once."""
+        """Print the status once a second until interrupted. Wait for a server that does not answer; raise other errors."""
         found = None
-        with suppress(KeyboardInterrupt), Live(console=self, auto_refresh=False) as live:  # how one ends it
+        with suppress(KeyboardInterrupt), Live(console=self, auto_refresh=False) as live:  # Ctrl-C ends it
             while True:
                 found, shown = _look(endpoint, found)
                 if self.is_terminal:
                     live.update(shown, refresh=True)
-                else:  # a file: every picture, one after the other
+                else:  # a file gets every status, one after the other
                     self.print(shown)
                 time.sleep(1.0)
 
 
 def _look(endpoint: Endpoint, before: dict[str, Any] | None) -> tuple[dict[str, Any] | None, RenderableType]:
-    """The newest that is known, and how to show it."""
+    """Return the newest status known, and the text to show."""
     try:
         found = ask_status(endpoint)
         return found, _picture(found)
     except UsageError as error:
         if before is not None:
-            words = f"Not up to date: {_ended(error)} A server ends with its run. Asking again."
+            words = f"Not up to date: {_ended(error)} A server exits with its run. Asking again."
             return before, Group(_picture(before), Text(words))
         if not isinstance(error, _NotThere):
             raise
@@ -101,28 +101,26 @@ def _ended(error: Exception) -> str:
 
 
 def _picture(found: dict[str, Any]) -> RenderableType:
-    """The table, and a line on what its last column means."""
+    """Return the table, and lines on waiting, disk, the epsilon column and versions."""
     if found["mechanism"] == "none":
         note = "This federation has no privacy mechanism, so no epsilon holds."
     else:
-        note = (
-            f"eps spent: what the rounds that arrived cost at most, at delta {found['delta']:g} ({found['mechanism']})."
-        )
+        note = f"eps spent: an upper bound for the rounds that arrived, at delta {found['delta']:g} ({found['mechanism']})."
         if any(client["epsilon_is"] != "tight" for client in found["clients"]):
-            note += " With <= it is a quick bound, or the whole plan's cost: ask again."
+            note += " With <= it is a quick bound, or the cost of the whole plan: ask again for the tight one."
     lines = *_waiting(found), *_disk(found), note, _versions(found)
     return Group(_table(found), *map(Text, lines))
 
 
 def _waiting(found: dict[str, Any]) -> list[str]:
-    """Lines on the clients that the others wait for longest, and on those that come back again and again without a round.
+    """Return lines on the clients that hold a round up longest, and on those that join repeatedly without an update.
 
     >>> alice = {"name": "alice", "waited_seconds": 250.0, "joins_without_update": 11, "on_probation": False}
     >>> bob = {"name": "bob", "waited_seconds": None, "joins_without_update": 12, "on_probation": True}
     >>> print(*_waiting({"k": 4, "hold_seconds": 600.0, "clients": [bob, alice]}), sep=chr(10))
     Round 4 has waited 4 min for alice, which is flapping: 11 joins, 0 rounds. It waits 10 min at most.
-    bob is flapping: 12 joins, 0 rounds. No round waits for it before an update of it arrives.
-    >>> _waiting({"clients": [{"name": "of a server from before"}]})
+    bob is flapping: 12 joins, 0 rounds. No round waits for it until it sends an update.
+    >>> _waiting({"clients": [{"name": "of an older server"}]})
     []
     """
     slow = [c for c in found["clients"] if (c.get("waited_seconds") or 0.0) >= WORTH_SAYING]
@@ -135,7 +133,7 @@ def _waiting(found: dict[str, Any]) -> list[str]:
     held_off = [client for client in found["clients"] if client.get("on_probation")]
     for client in held_off[:MOST_LINES]:
         flaps = f"is {_flapping(client)}" if _flapping(client) else "held a round up twice"
-        lines.append(f"{client['name']} {flaps}. No round waits for it before an update of it arrives.")
+        lines.append(f"{client['name']} {flaps}. No round waits for it until it sends an update.")
     return lines
 
 
@@ -145,7 +143,7 @@ def _flapping(client: dict[str, Any]) -> str:
 
 
 def _disk(found: dict[str, Any]) -> list[str]:
-    """A line if the server's disk is nearly full. A server from before this says nothing of it, or how many bytes.
+    """Return a line if the server's disk is nearly full. The status of an older server lacks the disk, or its bytes.
 
     >>> _disk({}), _disk({"disk": "enough", "disk_free": 0.5})
     ([], [])
@@ -166,7 +164,7 @@ def _disk(found: dict[str, Any]) -> list[str]:
 
 
 def _versions(found: dict[str, Any]) -> str:
-    """Which party runs which version; many clients of one version are counted. A server from before versions says none.
+    """Return a line with the parties of each version, or their count if they are many. An older server reports no version.
 
     >>> clients = [{"name": name, "version": version} for name, version in (("a", "0.2.0"), ("b", "unknown"), ("c", None))]
     >>> nodes = [{"name": "north", "version": "0.1.0"}]
@@ -176,15 +174,15 @@ def _versions(found: dict[str, Any]) -> str:
     >>> print(_versions({"version": "0.2.0", "build": "12ab", "aggregators": [], "clients": clients}))
     Versions: 0.2.0 build 12ab (server, a), 0.2.0 build 34cd (b).
     >>> print(_versions({"clients": [{"name": "a"}]}))
-    Versions: unknown; the server is of a version that does not say.
+    Versions: unknown; the server is too old to report them.
     """
     if "version" not in found:
-        return "Versions: unknown; the server is of a version that does not say."
+        return "Versions: unknown; the server is too old to report them."
     parties, clients = {_version(found, found): ["server"]}, dict[str, list[str]]()
     for node in found["aggregators"]:
         parties.setdefault(str(node["version"]), []).append(f"aggregator {node['name']}")
     for client in found["clients"]:
-        if client["version"] is not None:  # it has come since the server was started
+        if client["version"] is not None:  # it has joined since the server was started
             clients.setdefault(_version(client, found), []).append(client["name"])
     for version, names in clients.items():
         parties.setdefault(version, []).extend(names if len(names) <= 3 else [f"{len(names):,} clients"])
@@ -193,7 +191,7 @@ def _versions(found: dict[str, Any]) -> str:
 
 
 def _version(party: dict[str, Any], found: dict[str, Any]) -> str:
-    """A party's version, with its build if another party runs another build of the same."""
+    """Return a party's version, with its build if another party runs another build of that version."""
     version = party["version"]
     builds = {one.get("build") for one in (found, *found["clients"]) if one["version"] == version} - {None, ""}
     return f"{version} build {party['build']}" if len(builds) > 1 and party.get("build") else str(version)
@@ -206,7 +204,7 @@ def _table(found: dict[str, Any]) -> Table:
     table = new_table(f"{found['federation']}: {state}{epoch}{late}")
     table.show_edge = table.pad_edge = False
     table.collapse_padding = True
-    table.add_column("client", overflow="fold", min_width=8)  # alone gives way: a long name takes several lines
+    table.add_column("client", overflow="fold", min_width=8)  # only this column shrinks: a long name wraps
     for column in COLUMNS:
         table.add_column(column, justify="left" if column in ("here", "waiting") else "right", no_wrap=True)
     for client in found["clients"]:

@@ -1,4 +1,4 @@
-"""What `sweep` and `compare` print for people: a progress bar while they run, tables when they are done."""
+"""Printers of `sweep` and `compare`: a progress bar during the runs, tables at the end."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ MOST_SENTENCES = 5
 
 
 class Progress:
-    """Two bars on a terminal: the runs of the study, and the rounds of the run that goes on."""
+    """Two progress bars on a terminal: the runs of the study, and the rounds of the current run."""
 
     def __init__(self) -> None:
         self._ended = self._kept = self._total = 0
@@ -69,17 +69,17 @@ class Progress:
                 self._bar.advance(self._runs)
 
     def stopped(self, folder: Path) -> None:
-        """What an interrupt leaves behind."""
+        """Print how many runs an interrupted study has kept."""
         self._stack.close()
         if self._ended:
             typer.echo(
-                f"{self._ended:,} of {self._total:,} runs are kept in {folder}; the same command goes on from there",
+                f"{self._ended:,} of {self._total:,} runs are kept in {folder}; the same command resumes from there",
                 err=True,
             )
 
 
 class StudyPrinter(Printer):
-    """Prints what a study found, and where its page lies."""
+    """Prints the results of a study and the path of its page."""
 
     def sweep(self, found: Sweep) -> None:
         table = new_table(found.name, "runs", found.words, "rounds", "bytes", left=0, names=_short(found.varied))
@@ -149,7 +149,7 @@ class StudyPrinter(Printer):
             self.say(f"intervals are 95% t-intervals over {len(found.seeds)} seeds")
         if not found.trials:
             self.say(
-                "nothing was tuned, and one step size does not suit all: --tune N gives every algorithm the same number of trials"
+                "no algorithm was tuned, and one step size does not suit all: --tune N gives each the same number of trials"
             )
         self._total(found.total)
         if found.withheld is not None:
@@ -165,17 +165,17 @@ class StudyPrinter(Printer):
             self.say(total.sentence())
 
     def _troubles(self, found: Sweep) -> None:
-        """Each sentence once, with the first point that it is about."""
+        """Print each failure once, with the number of runs that had it and the first run's setting."""
         wrong: dict[tuple[str, str], list[str]] = {}
         for point in found.points:
             if point.outcome.status != "done":
                 setting = " ".join(f"{key}={value}" for key, value in zip(found.keys, point.values, strict=True))
                 wrong.setdefault((point.outcome.status, point.outcome.says), []).append(setting)
         for (status, says), settings in list(wrong.items())[:MOST_SENTENCES]:
-            what = "without success" if status == "diverged" else status
+            what = "diverged or did not learn" if status == "diverged" else status
             self.say(f"{len(settings):,} {what}, such as {settings[0]}: {says}")
         if len(wrong) > MOST_SENTENCES:
-            self.say(f"{len(wrong) - MOST_SENTENCES:,} more such sentences are in the page")
+            self.say(f"the page has {len(wrong) - MOST_SENTENCES:,} more such sentences")
 
 
 def cut_short(label: str, most: int = 48) -> str:
@@ -187,7 +187,7 @@ def cut_short(label: str, most: int = 48) -> str:
 
 
 def _reached(known: Sequence[float], seeds: int) -> str:
-    """The mean, if every seed reached it.
+    """Return the mean if every seed reached the target, or how many did.
 
     >>> _reached([1.0, 3.0], 2), _reached([1.0], 2), _reached([], 0)
     ('2', '1 of 2', '')
@@ -202,7 +202,7 @@ def _reached(known: Sequence[float], seeds: int) -> str:
 
 
 def _short(keys: Sequence[str]) -> list[str]:
-    """The last part of each key, where that tells them apart.
+    """Return the last part of each key, or the whole keys if two last parts are equal.
 
     >>> _short(["clients.count", "run.seed"]), _short(["timing.crash.every", "evaluate.every"])
     (['count', 'seed'], ['timing.crash.every', 'evaluate.every'])

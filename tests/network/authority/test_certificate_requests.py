@@ -213,7 +213,7 @@ def test_the_commands_say_what_to_send_where(keys: Path, tmp_path: Path) -> None
     fingerprint = asked.stdout.strip().rpartition(" ")[2]
     assert asked.exit_code == 0 and len(fingerprint) == 64 and "PRIVATE" not in asked.stdout
     signed = run("sign", own / "request.pem", "--keys", keys)
-    assert signed.exit_code == 0 and fingerprint in signed.stdout and "send cert.pem and ca.pem" in signed.stdout
+    assert signed.exit_code == 0 and fingerprint in signed.stdout and "cert.pem and ca.pem from" in signed.stdout
     again = run("sign", own / "request.pem", "--keys", keys, "--renew", "--json")
     found = json.loads(again.stdout)
     assert found["key_sha256"] == fingerprint and found["name"] == "alice" and found["before"]
