@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from tests.audit import mutate
+from tests.audit.mutation import trial as trials
 from tests.audit.mutation.explained import EXPLAINED
 from tests.audit.mutation.operators import Mutant, chosen, mutants_of, path_of
 from tests.audit.mutation.targets import TARGETS
-from tests.audit.mutation.trial import child
 
 ROUNDING = "crescendo.privacy.mechanisms.rounding"
 
@@ -30,15 +30,27 @@ def draws() -> float:
 
 def test_a_mutant_is_planted_in_the_child_alone() -> None:
     mutant = found(ROUNDING, "drop a term", "mean + beyond")
-    sound, ended, _ = child(draws, None, 60)
+    sound, ended, _ = trials.child(draws, None, 60)
     assert (ended, sound) == ("return", draws())
-    changed, ended, _ = child(draws, mutant, 60)
+    changed, ended, _ = trials.child(draws, mutant, 60)
     assert ended == "return" and changed == 8.0 and draws() == sound
 
 
 def test_a_mutant_of_a_module_is_met_where_it_is_imported_again() -> None:
     mutant = next(one for one in mutants_of(ROUNDING) if (one.function, one.before) == ("<module>", "60"))
-    assert child(draws, mutant, 60)[0] != draws()
+    assert trials.child(draws, mutant, 60)[0] != draws()
+
+
+@pytest.mark.slow
+def test_tests_of_a_module_meet_its_mutant_though_pytest_is_given_the_file() -> None:
+    mutant = next(one for one in mutants_of(ROUNDING) if (one.function, one.before) == ("<module>", "60"))
+    assert (trials.tests(mutant, (), None)[0] or "").endswith("most_drawn")  # its doctest
+
+
+def test_mutants_of_compiled_loops_are_audited_where_the_loops_are_called() -> None:
+    mutant = next(iter(mutants_of("crescendo.objectives.linear.margin_kernels")))
+    lines = {"local": {"crescendo.objectives.linear.margin_model": [38]}, "own model": {"crescendo.worker": [1]}}
+    assert trials.runs_for(mutant, lines) == ["local"]
 
 
 def test_a_mutant_of_a_method_that_is_a_property_is_planted() -> None:
@@ -49,7 +61,10 @@ def test_a_mutant_of_a_method_that_is_a_property_is_planted() -> None:
 
     module = "crescendo.objectives.layer_clips"
     mutant = next(one for one in mutants_of(module) if one.function == "LayerClips.clips" or "hypot" in one.before)
-    assert child(length, None, 60)[0] >= 5.0 and child(length, mutant, 60)[:2] != child(length, None, 60)[:2]
+    assert (
+        trials.child(length, None, 60)[0] >= 5.0
+        and trials.child(length, mutant, 60)[:2] != trials.child(length, None, 60)[:2]
+    )
 
 
 @pytest.mark.slow
@@ -66,9 +81,9 @@ def test_a_child_that_hangs_or_dies_is_told_from_one_that_fails() -> None:
 
         os.abort()
 
-    assert child(hangs, None, 1)[1] == "hang"
-    assert child(fails, None, 60)[:2] == ("KeyError: 'x'", "error")
-    assert child(dies, None, 60)[1] == "death"
+    assert trials.child(hangs, None, 1)[1] == "hang"
+    assert trials.child(fails, None, 60)[:2] == ("KeyError: 'x'", "error")
+    assert trials.child(dies, None, 60)[1] == "death"
 
 
 def test_words_types_and_assertions_have_no_mutants() -> None:
