@@ -21,7 +21,7 @@ from crescendo.audit.findings import DETERMINISTIC, Finding, Report, Row
 from crescendo.audit.lower_bounds import Cost, Scores, Shift
 from crescendo.audit.scores import Tested, combined
 from crescendo.audit.worst_cases.charges import charges_test
-from crescendo.audit.worst_cases.edges import LEAST_FOR_EDGES, probe_edges
+from crescendo.audit.worst_cases.edges import LEAST_FOR_EDGES, probe_edges, probe_lengths
 from crescendo.audit.worst_cases.exactness import probe_exactness
 from crescendo.audit.worst_cases.fuzz import Fuzz
 from crescendo.audit.worst_cases.gone_on import resumed_test
@@ -142,6 +142,7 @@ class Attack:
             probe_refusals(self.subject, self.faults)
             # numbers of its own, so that the attacks after it repeat
             probe_exactness(self.subject, np.random.Generator(np.random.Philox(self.seed + 2)), self.faults)
+            probe_lengths(self.subject, np.random.Generator(np.random.Philox(self.seed + 3)), self.faults)
         if said := literal_certificate.denied(self.subject.certificate):
             self.faults.note("certificate", said)
         shared = self.subject.rounds()

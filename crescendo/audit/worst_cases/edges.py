@@ -20,6 +20,7 @@ from crescendo.audit.driving.tap import Tap
 from crescendo.core.arrays import Uints
 from crescendo.core.terms import Terms
 from crescendo.core.vectors import WIRES, rounded
+from crescendo.data.records import Records
 from crescendo.errors import CrescendoError
 from crescendo.privacy.mechanisms.certificate import Certificate
 from crescendo.privacy.mechanisms.mechanism_kinds import certify
@@ -35,6 +36,8 @@ _RECORDS = 24
 _FEW = 12  # rounds of a variant
 LEAST_FOR_EDGES = 100  # tries: a search this short does not look for the edges of what is certified
 _ROUNDS = 8  # in a row, on each wire
+_LONGEST = 140.0  # the power of ten by which records of every length differ: their squares are still floats
+_EVERY_LENGTH = "records of every length"
 STEP, MOST_STEPS, HALVINGS = 64.0, 80, 8  # the search for an edge: by factors of 64 out, then by halving in logarithms
 _OTHERS: dict[str, dict[str, Any]] = {
     "rounds that grow": {"growing": True},
@@ -120,11 +123,24 @@ def _edge(change: _Change, value: float, factor: float) -> tuple[float, Subject]
     return inside, found
 
 
-def _probe(name: str, subject: Subject, rng: np.random.Generator, faults: Faults, far: bool) -> None:
+def probe_lengths(subject: Subject, rng: np.random.Generator, faults: Faults) -> None:
+    """Ordinary records drawn along with some that are far too long or short: what becomes of these is no matter of the others.
+
+    Two releases that differ by one record may be within the certified sensitivity by luck, so the formula is what they must meet.
+    """
+    plain = subject.plain_records(rng, _RECORDS)
+    powers = np.where(rng.random(_RECORDS) < 1 / 3, rng.uniform(-_LONGEST, _LONGEST, _RECORDS), 0.0)
+    x = np.asarray(plain.x, dtype=np.float64) * 10.0 ** powers[:, None]
+    _probe(_EVERY_LENGTH, subject, rng, faults, far=False, data=replace(plain, x=x))
+
+
+def _probe(
+    name: str, subject: Subject, rng: np.random.Generator, faults: Faults, far: bool, data: Records | None = None
+) -> None:
     """Some rounds of these terms, with draws of any size and with words of the tails among the others."""
     shared = subject.rounds()
     rounds = np.unique([*shared[:2], shared[len(shared) // 2], *shared[-2:]])
-    data, size = subject.plain_records(rng, _RECORDS), subject.objective.size
+    data, size = subject.plain_records(rng, _RECORDS) if data is None else data, subject.objective.size
     for noisy in (True, False):
         one = replace(subject if noisy else subject.without_noise(), wire="float64")
         draws = {int(i): _draw(rng, k) for k, i in enumerate(rounds)}
