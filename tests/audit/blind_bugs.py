@@ -42,6 +42,7 @@ class Blind:
     for_mechanism: str = "minibatch"  # or "local": the mechanism whose certificate it runs under
     blocks: int = 1
     wire: str = "float32"
+    bound: float | None = 3.0  # on the records of the run that it is planted in
 
 
 # -- which records, and where in the round -----------------------------------------------------------------------------

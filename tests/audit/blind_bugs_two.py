@@ -173,15 +173,53 @@ class CutNoise(SeededSource):
         return cut
 
 
-TEN_MORE = (
-    Blind("systematic", "draws a comb of records at one random offset", source=SystematicDraw),
-    Blind("phases", "draws each record when it is due, once in 1 / rate rounds", source=PhaseDraw),
-    Blind("outliers", "leaves out records far longer than the median", admission=without_outliers),
-    Blind("stale-factors", "scales gradients by the factor of their first round", mechanism=StaleFactors),
-    Blind("skips-overflow", "skips a batch in which a gradient overflows", mechanism=SkipsOverflow),
-    Blind("slot-at-once", "takes a slot's records in one step", mechanism=SlotAtOnce, for_mechanism="local"),
-    Blind("heavy-ball", "adds momentum before the noise", mechanism=HeavyBall),
-    Blind("touched-only", "noise only where a drawn record has a feature", mechanism=TouchedOnly),
-    Blind("true-length", "shrinks what is sent to the length of what it hides", mechanism=TrueLength),
-    Blind("cut-noise", "cuts noise beyond four deviations", source=CutNoise),
+BUGS: tuple[Blind, ...] = (
+    Blind(
+        "a comb of records",
+        "one random offset places a comb over the records, so which others are drawn says whether the last one is",
+        source=SystematicDraw,
+    ),
+    Blind(
+        "records drawn when they are due",
+        "each record has a phase of its own and is drawn once in 1 / rate rounds, so a record that was seen comes back when due",
+        source=PhaseDraw,
+    ),
+    Blind(
+        "outliers left out",
+        "records four times as long as the median are left out, and the median moves with every record",
+        admission=without_outliers,
+    ),
+    Blind(
+        "factors of the first round",
+        "each gradient is scaled by the factor that it was clipped by when its record was first drawn",
+        mechanism=StaleFactors,
+    ),
+    Blind(
+        "batches skipped for an overflow",
+        "a batch whose gradients overflow in float32 is skipped, so one record takes all others out",
+        mechanism=SkipsOverflow,
+        bound=None,
+    ),
+    Blind(
+        "a slot in one step",
+        "the records of a slot are taken in one step, which may bring two models further apart",
+        mechanism=SlotAtOnce,
+        for_mechanism="local",
+    ),
+    Blind(
+        "momentum before the noise",
+        "nine tenths of the last exact velocity are added before the noise, so a record is in all rounds that follow",
+        mechanism=HeavyBall,
+    ),
+    Blind(
+        "noise where a record has a feature",
+        "coordinates that no drawn record moves are sent as 0, without noise",
+        mechanism=TouchedOnly,
+    ),
+    Blind(
+        "the true length restored",
+        "what is sent is shortened to the length of what the noise hides",
+        mechanism=TrueLength,
+    ),
+    Blind("noise cut at four deviations", "noise beyond four deviations is cut to four", source=CutNoise),
 )
