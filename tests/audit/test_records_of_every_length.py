@@ -12,7 +12,8 @@ from crescendo.audit.driving.subject import Subject, build
 from crescendo.audit.worst_cases.edges import probe_lengths
 from tests.audit.blind_bugs_two import SkipsOverflow
 from tests.audit.mutation.audited_runs import RUNS
-from tests.audit.planted_bugs import planted, subject
+from tests.audit.planted_bugs import subject
+from tests.audit.planted_mechanisms import planted
 
 
 def found(one: Subject, seed: int) -> dict[str, str]:
