@@ -9,7 +9,8 @@ RUN pip install --require-hashes -r /src/requirements.lock
 
 COPY pyproject.toml README.md LICENSE /src/
 COPY crescendo /src/crescendo
-RUN pip install --no-deps --no-build-isolation --no-index /src && rm -r /src
+COPY dp /src/dp
+RUN pip install --no-deps --no-build-isolation --no-index /src/dp /src && rm -r /src
 
 # Its number is fixed, so that volumes can be given to it: chown 10001 state
 RUN useradd --uid 10001 --create-home crescendo && install -d -o crescendo -g crescendo -m 0700 /federation /federation/state

@@ -11,17 +11,17 @@
 # make mutants  plant bugs by rule, some hours: PART=1/4 for one of four parts, OUT=FILE.jsonl for where they are kept
 # make flaky  the network's and the commands' tests 20 times over on a busy machine; COUNT=3 for three times
 #
-# Everything lives in .venv. A stamp says what is installed there; it is older than pyproject.toml or
+# Everything lives in .venv. A stamp says what is installed there; it is older than a pyproject.toml or
 # constraints.txt when the installation must be looked at again.
 
 SHELL   := /bin/sh
 BIN     := $(CURDIR)/.venv/bin
 STAMPS  := .venv/stamps
-PINS    := pyproject.toml constraints.txt
+PINS    := pyproject.toml dp/pyproject.toml constraints.txt
 COUNT   := 20
 PART    := 1/1
 OUT     := mutants.jsonl
-INSTALL := $(BIN)/python -m pip install --disable-pip-version-check --quiet -c constraints.txt -e
+INSTALL := $(BIN)/python -m pip install --disable-pip-version-check --quiet -c constraints.txt -e ./dp -e
 
 .PHONY: run test quick soak search flaky mutants bench results picture docs coinstall lock setup clean
 .DELETE_ON_ERROR:
@@ -74,7 +74,7 @@ lock: $(STAMPS)/test
 setup: $(STAMPS)/demo
 
 clean:
-	rm -rf .venv .venv-removed build dist runs site .mypy_cache .ruff_cache .pytest_cache .hypothesis *.egg-info
+	rm -rf .venv .venv-removed build dist runs site .mypy_cache .ruff_cache .pytest_cache .hypothesis *.egg-info dp/build dp/dist dp/*.egg-info
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(STAMPS)/demo: $(PINS)

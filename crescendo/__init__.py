@@ -3,7 +3,7 @@
 How the folders fit, from the inside out:
 
 core        the algorithm: Server and Client, state machines that do no I/O      schedules   sizes, steps, delays
-data        where records come from       objectives  what is learned            privacy     mechanisms, accounting, planning
+data        where records come from       objectives  what is learned            privacy     mechanisms, guarantees
 worker      one client's work: a Client joined to its data, objective and mechanism
 simulator   drives workers on a virtual clock                                    algorithms  rivals on the same simulator
 federation  what both sides agree on      storage     journal and ledger         network     drives workers over gRPC
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from typing import Any
 
     from crescendo.calls.loaded_run import load
+    from crescendo.calls.planning import plan
     from crescendo.calls.scheduling import schedule
     from crescendo.calls.simulating import simulate
     from crescendo.calls.studying import compare, sweep
     from crescendo.data.from_arrays import dataset
     from crescendo.objectives.neural import jax_model as jax
     from crescendo.objectives.neural import torch_model as torch
-    from crescendo.privacy.planning.planner import plan
     from crescendo.runs.result import Result
 
 __version__ = "0.1.0"
@@ -81,10 +81,9 @@ def __getattr__(name: str) -> Any:
 
         return studying.compare if name == "compare" else studying.sweep
     if name == "plan":
-        from crescendo.calls.foreign_words import in_a_sentence
-        from crescendo.privacy.planning import planner
+        from crescendo.calls import planning
 
-        return in_a_sentence("plan")(planner.plan)
+        return planning.plan
     if name == "dataset":
         from crescendo.calls.foreign_words import in_a_sentence
         from crescendo.data import from_arrays

@@ -9,7 +9,7 @@ import tomllib
 from deploy.resolving import ROOT, resolved
 
 HEADER = """# Made by `make lock` from pyproject.toml and constraints.txt; do not edit. For CPython {python} on Linux x86-64:
-# crescendo-fl[network] without itself, and what builds it. pip install --require-hashes -r requirements.lock
+# crescendo-fl[network] without itself and crescendo-dp, and what builds it. pip install --require-hashes -r requirements.lock
 """
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-OURS = "crescendo-fl"
+OURS = ("crescendo-dp", "crescendo-fl")  # built from this checkout; no index has them before a release
 
 
 @dataclass(frozen=True)
@@ -25,13 +25,23 @@ class Unresolved(Exception):
 
 
 def resolved(*requirements: str, constraints: Path) -> list[Package]:
-    """Every package of these requirements but our own, by name."""
+    """Every package that the checkout with these requirements needs, without our own, by name."""
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.json"
         asked = [*requirements, "--constraint", str(constraints), "--report", str(report)]
         pip = [sys.executable, "-m", "pip", "install", "--disable-pip-version-check", "--quiet"]
         found = subprocess.run(
-            [*pip, "--dry-run", "--ignore-installed", "--only-binary", ":all:", "--no-binary", OURS, *asked],
+            [
+                *pip,
+                "--dry-run",
+                "--ignore-installed",
+                "--only-binary",
+                ":all:",
+                "--no-binary",
+                ",".join(OURS),
+                "./dp",
+                *asked,
+            ],
             cwd=ROOT,
             capture_output=True,
             text=True,
@@ -39,7 +49,7 @@ def resolved(*requirements: str, constraints: Path) -> list[Package]:
         if found.returncode:
             raise Unresolved(found.stderr.strip())
         packages = [_package(one) for one in json.loads(report.read_text())["install"]]
-    return sorted((one for one in packages if one.name != OURS), key=lambda one: one.name)
+    return sorted((one for one in packages if one.name not in OURS), key=lambda one: one.name)
 
 
 def _package(found: dict[str, dict[str, object]]) -> Package:

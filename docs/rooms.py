@@ -1,4 +1,4 @@
-"""Draws docs/rooms.svg, the picture of the package's rooms, from what the modules import.
+"""Draws docs/rooms.svg, the picture of the package's rooms and of `crescendo_dp`, from what the modules import.
 
     python docs/rooms.py
 
@@ -13,7 +13,7 @@ import textwrap
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-PACKAGE = ROOT / "crescendo"
+PACKAGE, TOOLKIT = ROOT / "crescendo", ROOT / "dp" / "crescendo_dp"
 LEFT_OUT = {"errors", "logs", "system", "tables", "views", "whole_files"}  # small rooms that everybody may import
 WIDTH, HEIGHT, GAP, MARGIN, LETTERS = 300, 108, 16, 20, 44
 
@@ -21,7 +21,7 @@ WIDTH, HEIGHT, GAP, MARGIN, LETTERS = 300, 108, 16, 20, 44
 def rooms() -> dict[str, str]:
     """Each room with the first sentence about it."""
     found = {}
-    for path in [*PACKAGE.glob("*/__init__.py"), *PACKAGE.glob("*.py")]:
+    for path in [*PACKAGE.glob("*/__init__.py"), *PACKAGE.glob("*.py"), TOOLKIT / "__init__.py"]:
         name = path.parent.name if path.name == "__init__.py" else path.stem
         if name in LEFT_OUT or (path.parent == PACKAGE and path.stem.startswith("__")):
             continue
@@ -41,7 +41,12 @@ def imports(names: set[str]) -> dict[str, set[str]]:
             module = node.module if isinstance(node, ast.ImportFrom) else None
             wanted = [alias.name for alias in node.names] if isinstance(node, ast.Import) else [module or ""]
             for one in wanted:
-                if one.startswith("crescendo.") and (to := one.split(".")[1]) in names:
+                to = (
+                    TOOLKIT.name
+                    if one.startswith(f"{TOOLKIT.name}.")
+                    else one.partition("crescendo.")[2].partition(".")[0]
+                )
+                if to in names:
                     found[parts[0]].add(to)
     return {name: uses - {name} for name, uses in found.items()}
 

@@ -15,13 +15,15 @@ LOCK = (ROOT / "requirements.lock").read_text()
 ENTRY = re.compile(r"^([a-z0-9-]+)==(\S+) \\\n    --hash=sha256:([0-9a-f]{64})$", re.M)
 LOCKED = {name: version for name, version, _ in ENTRY.findall(LOCK)}
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+DP = tomllib.loads((ROOT / "dp" / "pyproject.toml").read_text())
 
 
 def asked() -> list[Requirement]:
-    """What a deployment asks for: the package's own requirements, the network's, and what builds it."""
+    """What a deployment asks for: the requirements of both packages, the network's, and what builds them."""
     project = PROJECT["project"]
     texts = project["dependencies"] + project["optional-dependencies"]["network"] + PROJECT["build-system"]["requires"]
-    return [Requirement(text) for text in texts]
+    found = [Requirement(text) for text in texts + DP["project"]["dependencies"]]
+    return [one for one in found if one.name != "crescendo-dp"]  # built from this checkout
 
 
 def applies(requirement: Requirement, extras: set[str]) -> bool:

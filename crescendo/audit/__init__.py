@@ -40,9 +40,9 @@ from crescendo.audit.findings import Finding, Report, Row
 from crescendo.audit.lower_bounds import Cost
 from crescendo.audit.worst_cases.sent_again import Opener, open_outbox
 from crescendo.objectives.base import Objective
-from crescendo.privacy.accounting.events import Event
 from crescendo.privacy.mechanisms.certificate import Certificate
 from crescendo.privacy.mechanisms.noise import SeededSource, SystemSource
+from crescendo_dp.events import Event
 
 __all__ = ["Finding", "Report", "Row", "audit"]
 
@@ -99,7 +99,7 @@ def _accountant(delta: float) -> Cost:
     """The tight accountant, on the side that never overstates."""
 
     def cost(events: Sequence[Event]) -> float:
-        from crescendo.privacy.accounting.accountant import account
+        from crescendo_dp.accounting.epsilon import account
 
         spent = account(events, delta)
         return max(0.0, spent.epsilon - spent.error)

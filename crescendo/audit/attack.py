@@ -16,7 +16,6 @@ from crescendo.audit.driving.evidence import Draws, Heard, Noise, Words
 from crescendo.audit.driving.large_draws import LargeDraws
 from crescendo.audit.driving.lead import Faults
 from crescendo.audit.driving.subject import Sources, Subject
-from crescendo.audit.epsilon_bounds import clopper_pearson, scale_bounds
 from crescendo.audit.findings import DETERMINISTIC, Finding, Report, Row
 from crescendo.audit.lower_bounds import Cost, Scores, Shift
 from crescendo.audit.scores import Tested, combined
@@ -29,7 +28,8 @@ from crescendo.audit.worst_cases.memory import probe_memory
 from crescendo.audit.worst_cases.refusals import probe_refusals
 from crescendo.audit.worst_cases.sent_again import Opener, outbox_test
 from crescendo.audit.worst_cases.sources import probe_source
-from crescendo.privacy.accounting.events import PoissonGaussian
+from crescendo_dp.black_box.epsilon_bounds import clopper_pearson, scale_bounds
+from crescendo_dp.events import PoissonGaussian
 
 _FALSE_ALARMS = 1e-4  # of the whole audit; a little less is given out, for Šidák's rule against Bonferroni's
 # Of a model of fewer than NARROW numbers, noise is measured on one of about WIDE. A short audit takes a narrower one: its checks

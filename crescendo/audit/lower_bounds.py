@@ -14,11 +14,11 @@ import numpy as np
 
 from crescendo.audit.driving.lead import Faults
 from crescendo.audit.driving.subject import Draw, Script, Subject
-from crescendo.audit.epsilon_bounds import clopper_pearson
 from crescendo.audit.worst_cases.fuzz import difference
 from crescendo.audit.worst_cases.scenes import Scene
 from crescendo.core.arrays import Floats
-from crescendo.privacy.accounting.events import Event
+from crescendo_dp.black_box.epsilon_bounds import clopper_pearson
+from crescendo_dp.events import Event
 
 Cost = Callable[[Sequence[Event]], float]
 

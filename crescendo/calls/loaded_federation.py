@@ -17,7 +17,7 @@ from crescendo.federation.objective_terms import Described, made_up_records
 from crescendo.objectives import ModelFile, Objective, OwnModel
 from crescendo.objectives.base import Traits
 from crescendo.objectives.nets.net_names import name_of
-from crescendo.privacy.planning.guarantee import Guarantee
+from crescendo.privacy.guarantee import Guarantee
 from crescendo.runs import result_view
 from crescendo.views import html_table, text_table
 

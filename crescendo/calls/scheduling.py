@@ -10,8 +10,8 @@ from crescendo.calls.asked_run import AskedRun, Data, Rows, RunFile
 from crescendo.calls.keywords import RunKeys, spelled_out
 from crescendo.config.schema import Config
 from crescendo.federation.agreement import Agreement
-from crescendo.privacy.planning.guarantee import Guarantee
-from crescendo.privacy.planning.protection import HIDDEN, Withheld
+from crescendo.privacy.guarantee import Guarantee
+from crescendo.privacy.protection import HIDDEN, Withheld
 from crescendo.runs.prepare import prepare
 from crescendo.schedules import ScheduleCertificate
 from crescendo.views import html_lines, html_table, plotted, text_table

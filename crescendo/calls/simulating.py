@@ -12,10 +12,10 @@ from crescendo.calls.asked_run import AskedRun, Data, Rows, RunFile
 from crescendo.calls.keywords import RunKeys, spelled_out
 from crescendo.calls.watching import watched
 from crescendo.errors import UsageError
-from crescendo.privacy.accounting.accountant import Progress
 from crescendo.runs.result import Result
 from crescendo.runs.run_events import Sink
 from crescendo.runs.simulate import simulate as run
+from crescendo_dp.accounting.epsilon import Progress
 
 
 @overload

@@ -63,7 +63,7 @@ def _plan(
 
         from crescendo.cli.show import show_privacy as show
         from crescendo.cli.show.show_plan import plan as show_plan
-        from crescendo.privacy.planning.planner import plan as make_plan
+        from crescendo_dp.planning.budget_to_schedule import plan as make_plan
 
         with show.progress("Planning") as progress:
             found = make_plan(
@@ -241,8 +241,8 @@ def _audit(
                 option = "--set changes" if overrides else "--canaries are for"
                 raise ConfigError(f"{option} a run file, and this is a mechanism; leave {option.split()[0]} out")
 
-            from crescendo.audit.black_box.black_box import Claim
             from crescendo.cli.show.show_black_box import audit_mechanism
+            from crescendo_dp.black_box.attack import Claim
 
             claim = Claim(epsilon, delta, 0.999 if confidence is None else confidence, gaussian=gaussian, floats=floats)
             passed = audit_mechanism(
@@ -358,15 +358,14 @@ def _close(path: Path | None, federation: str, more: bool, as_json: bool) -> Non
 
 def _export(what: Path | None, ledger: Path | None, overrides: list[str], format: str, client: str | None) -> None:
     from crescendo.cli.show.show_privacy import progress
-    from crescendo.privacy.accounting.interchange import WRITERS
-    from crescendo.runs.statements import EventsStatement
     from crescendo.storage.ledger.open_ledger import open_ledger
+    from crescendo_dp.interchange import WRITERS, Foreign
 
     if ledger is not None:
         with open_ledger(ledger, read_only=True) as opened:
             events = opened.charged()
     elif what is not None and _holds_events(what):
-        events = EventsStatement.events_of(what).events
+        events = Foreign.of_file(what).events
     else:
         assert what is not None
         with progress("Accounting") as moved:

@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 from crescendo.errors import ConfigError
-from crescendo.privacy.planning.plans import Plan
+from crescendo_dp.planning.schedule import Plan
 
 STEP = 1.0
 """The step sizes of a round add up to this at most, which suits the mean of clients with records of length about 1."""

@@ -27,11 +27,11 @@ from crescendo.federation.terms_tables import TermsTable
 from crescendo.objectives import ModelFile, Objective
 from crescendo.objectives.nets.net_names import with_classes
 from crescendo.objectives.objective_kinds import OBJECTIVES
-from crescendo.privacy.accounting.accountant import Progress
+from crescendo.privacy.guarantee import Guarantee, planned_sigma
 from crescendo.privacy.mechanisms.mechanism_kinds import NONE
-from crescendo.privacy.planning.guarantee import Guarantee, planned_sigma
-from crescendo.privacy.planning.protection import Withheld
+from crescendo.privacy.protection import Withheld
 from crescendo.schedules import StronglyConvexDelay, TheoremSteps
+from crescendo_dp.accounting.epsilon import Progress
 
 Raw = dict[str, Any]
 

@@ -31,13 +31,13 @@ from typing import Any
 
 from crescendo.drafter.draft_request import DraftRequest, Questions
 from crescendo.errors import Refused, UsageError
-from crescendo.privacy.accounting.accountant import account
-from crescendo.privacy.accounting.book import tight
-from crescendo.privacy.accounting.directed_rounding import down, noise_up
-from crescendo.privacy.accounting.events import Counted, PoissonGaussian
 from crescendo.privacy.mechanisms.certificate import printed
 from crescendo.privacy.mechanisms.gaussian import STOPPED, grid
-from crescendo.privacy.planning.calibration import least_sigma
+from crescendo_dp.accounting.epsilon import account
+from crescendo_dp.directed_rounding import down, noise_up
+from crescendo_dp.events import Counted, PoissonGaussian
+from crescendo_dp.ledger.book import tight
+from crescendo_dp.planning.calibration import least_sigma
 
 _FOR_TEXTS = 0.5  # the part of delta that new texts may take
 _MOST_NUMBERS = 2.0**60  # that get noise in one draft

@@ -26,7 +26,7 @@ class NoisyCounts:
     ([22.7], {'Oslo': 91.8})
     >>> counts.of_places(np.array([100.0]))
     Traceback (most recent call last):
-    crescendo.errors.UsageError: this draft is certified for 2 histograms, and one more was asked for
+    crescendo_dp.errors.UsageError: this draft is certified for 2 histograms, and one more was asked for
     """
 
     def __init__(self, certificate: DraftCertificate, source: Source) -> None:

@@ -28,14 +28,14 @@ from crescendo.federation.terms_limits import check_extent
 from crescendo.federation.terms_tables import Run, TermsTable
 from crescendo.logs.peer_text import cleaned
 from crescendo.objectives.base import Objective
-from crescendo.privacy.accounting.events import PoissonGaussian
-from crescendo.privacy.accounting.planned_events import PlannedEvents
 from crescendo.privacy.mechanisms.certificate import Certificate
 from crescendo.privacy.mechanisms.mechanism_kinds import NONE, certify
 from crescendo.privacy.mechanisms.minibatch import Minibatch
 from crescendo.privacy.mechanisms.norm_limits import NormLimits
-from crescendo.privacy.mechanisms.sigmas import Sigmas
 from crescendo.schedules import ScheduleCertificate
+from crescendo_dp.events import PoissonGaussian
+from crescendo_dp.planned_events import PlannedEvents
+from crescendo_dp.planning.sigmas import Sigmas
 
 MOST_TEXT = 2 << 20  # characters: what a message to a client holds
 LONGEST = 900  # letters of a sentence about terms, which may quote them

@@ -25,7 +25,6 @@ from crescendo.privacy.mechanisms.batch_clip import BatchClip
 from crescendo.privacy.mechanisms.local import Local
 from crescendo.privacy.mechanisms.mechanism_kinds import MECHANISMS
 from crescendo.privacy.mechanisms.minibatch import Minibatch
-from crescendo.privacy.mechanisms.sigmas import Sigmas
 from crescendo.schedules.auto_steps import (
     BOUND,
     BOUND_OF_NUMBERS,
@@ -38,6 +37,7 @@ from crescendo.schedules.auto_steps import (
     Curvatures,
     Limit,
 )
+from crescendo_dp.planning.sigmas import Sigmas
 
 DRAFT = {"kind": "constant", "eta": 1.0}  # steps that stand in while sizes, shares and noise are settled
 _MOST_ROWS = 5_000  # that curvature is measured on; drawn, since rows at even distances may have a pattern in common

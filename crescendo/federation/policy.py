@@ -13,9 +13,9 @@ from pydantic import Field, model_validator
 
 from crescendo.errors import ConfigError, Refused
 from crescendo.federation.agreement import Agreement
-from crescendo.privacy.accounting.budget import Budget
 from crescendo.privacy.mechanisms.mechanism_kinds import MECHANISMS, NONE, is_mechanism
 from crescendo.tables import AS_TUPLE, COUNT, POSITIVE, KnownWord, Section, key, one_of, read_toml
+from crescendo_dp.ledger.budget import Budget
 
 Words = Annotated[tuple[Annotated[str, Field(min_length=1)], ...], AS_TUPLE]
 Kinds = Annotated[

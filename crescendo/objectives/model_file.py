@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import difflib
-import hashlib
 import importlib
 import inspect
-import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from pathlib import Path
-from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from crescendo.errors import ConfigError, CrescendoError
 from crescendo.objectives.nets.net_names import file_of
 from crescendo.objectives.own import OwnModel
-from crescendo.objectives.own_code import defined_at, own_code_failed
+from crescendo_dp.own_code import defined_at, own_code_failed
+from crescendo_dp.python_file import PythonFile, is_named
 
 if TYPE_CHECKING:
     from crescendo.data.records import Records
@@ -34,34 +31,24 @@ def library_of(kind: str) -> str:
 
 
 @dataclass(frozen=True)
-class ModelFile:
+class ModelFile(PythonFile):
     """The file of a user's own model, read once: the bytes that were hashed are the bytes that run."""
 
-    path: Path
-    name: str
-    source: bytes = field(repr=False)
     library: str = ""  # "torch" or "jax" if what has the name is a model of it
 
     @classmethod
-    def read(cls, kind: str, folder: Path | None = None, asked: str = "objective.kind") -> ModelFile:
+    def read(cls, kind: str, folder: Path | None = None, asked: str = "objective.kind") -> Self:
         """The file of ``file.py:Name`` or of a network of ours, read and not yet run; a relative one is looked for in ``folder``.
 
         ``asked`` is what named it, for errors.
         """
         kind = file_of(kind)
         library = library_of(kind)
-        file, colon, name = kind.removeprefix(f"{library}:").rpartition(":")
-        if not colon or not file.endswith(".py") or not name.isidentifier():
+        named = kind.removeprefix(f"{library}:")
+        if not is_named(named):
             forms = ", ".join(f'"{form}"' for form in OWN_KINDS[:-1]) + f' or "{OWN_KINDS[-1]}"'
             raise ConfigError(f'{asked} = "{kind}" is not of the form {forms}')
-        path = (folder or Path()) / file
-        try:
-            return cls(path, name, path.read_bytes(), library)
-        except FileNotFoundError:
-            raise ConfigError(f"{asked} names the file {path}, which does not exist") from None
-        except OSError as error:
-            reason = (error.strerror or "unknown reason").lower()
-            raise ConfigError(f"{asked} names the file {path}, which cannot be read: {reason}") from None
+        return replace(super().read(named, folder, asked), library=library)
 
     @property
     def kind(self) -> str:
@@ -71,19 +58,6 @@ class ModelFile:
         ('own.py:Softmax', 'torch:net.py:Net')
         """
         return f"{self.library}{':' if self.library else ''}{self.path.name}:{self.name}"
-
-    @property
-    def sha256(self) -> str:
-        return hashlib.sha256(self.source).hexdigest()
-
-    def named(self) -> Any:
-        """Run the file and return what has the name."""
-        module, name = _module(self.path, self.source), self.name
-        if not hasattr(module, name):
-            near = difflib.get_close_matches(name, [n for n in vars(module) if not n.startswith("_")], 1)
-            hint = f"; did you mean {near[0]}?" if near else "; check the name"
-            raise ConfigError(f"{self.path.name} has no {name}{hint}")
-        return getattr(module, name)
 
     def made(self, data: Records, options: dict[str, Any], signed: bool = False) -> OwnModel:
         """Run the file, make the model for the features of ``data``, and try it on the first of these records.
@@ -111,24 +85,6 @@ def _neural(file: ModelFile, data: Records, options: dict[str, Any]) -> Any:
         raise
     except Exception as error:
         raise own_code_failed(f"{file.name} could not be made:", error) from error
-
-
-def _module(path: Path, source: bytes) -> ModuleType:
-    """Not by the import system: it may run a cached compilation of what the file was a moment ago."""
-    module = ModuleType(path.stem)
-    module.__file__ = str(path)
-    before = sys.modules.get(path.stem)
-    sys.modules[path.stem] = module  # dataclasses look their own module up here while it is being read
-    try:
-        exec(compile(source, str(path), "exec", dont_inherit=True), module.__dict__)
-    except (Exception, SystemExit) as error:  # a script that ends itself would end the run without a word
-        raise own_code_failed(f"{path} could not be run:", error) from error
-    finally:
-        if before is None:
-            del sys.modules[path.stem]
-        else:
-            sys.modules[path.stem] = before
-    return module
 
 
 def _made(make: Any, name: str, features: int, options: dict[str, Any]) -> Any:

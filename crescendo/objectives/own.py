@@ -31,8 +31,8 @@ from crescendo.objectives.base import Block, LoopStepper, Stepper, Traits, clipp
 from crescendo.objectives.isolation.history import remembers
 from crescendo.objectives.isolation.isolated_stepper import IsolatedStepper
 from crescendo.objectives.isolation.pristine import Pristine
-from crescendo.objectives.own_code import defined_at, own_code_failed
 from crescendo.objectives.weighting import levels, weighted_sum
+from crescendo_dp.own_code import defined_at, own_code_failed
 
 if TYPE_CHECKING:
     from crescendo.data.records import Records

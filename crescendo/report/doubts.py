@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 
 from crescendo.objectives.linear.linear_model import LinearModel
-from crescendo.privacy.planning.cautions import about_noise
+from crescendo.privacy.cautions import about_noise
 from crescendo.report.numbers import number
 from crescendo.report.references import GUESSES, REGRESSION, References
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from crescendo.privacy.planning.guarantee import Guarantee
+from crescendo.privacy.guarantee import Guarantee
 from crescendo.report.inequalities import privacy_row
 from crescendo.report.numbers import number, short
 

@@ -11,8 +11,8 @@ from typing import Any, Self
 import numpy as np
 
 from crescendo.core.arrays import Array
-from crescendo.privacy.planning.guarantee import Guarantee
-from crescendo.privacy.planning.protection import Withheld
+from crescendo.privacy.guarantee import Guarantee
+from crescendo.privacy.protection import Withheld
 from crescendo.report import waiting
 from crescendo.report.inequalities import schedule_row
 from crescendo.report.lanes import Lanes

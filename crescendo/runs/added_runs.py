@@ -17,11 +17,11 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from crescendo.errors import ConfigError
-from crescendo.privacy.accounting.accountant import Progress, Spent, account
-from crescendo.privacy.accounting.directed_rounding import down, sum_up
-from crescendo.privacy.accounting.events import tally
-from crescendo.privacy.accounting.meaning import Meaning
 from crescendo.runs.statements import ClientAccount, Statement
+from crescendo_dp.accounting.epsilon import Progress, Spent, account
+from crescendo_dp.directed_rounding import down, sum_up
+from crescendo_dp.events import tally
+from crescendo_dp.meaning.odds_and_attacks import Meaning
 
 SAYS = (
     "added up holds whatever was chosen after looking at an earlier run; together holds only if all runs were settled before the "

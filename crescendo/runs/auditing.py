@@ -9,7 +9,7 @@ from crescendo.audit.worst_cases.table_reading import table_leaks
 from crescendo.config.schema import Config
 from crescendo.data.labels import Classes
 from crescendo.errors import ConfigError
-from crescendo.privacy.planning.protection import Withheld
+from crescendo.privacy.protection import Withheld
 from crescendo.runs.prepare import prepare
 
 TRIES = 200  # searches for a record that changes more than is certified

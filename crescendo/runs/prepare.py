@@ -31,12 +31,12 @@ from crescendo.objectives.linear.linear_model import LinearModel
 from crescendo.objectives.model_file import library_of
 from crescendo.objectives.nets.net_names import settled, with_classes
 from crescendo.objectives.objective_kinds import OBJECTIVES
-from crescendo.privacy.accounting.accountant import Progress
+from crescendo.privacy.guarantee import Guarantee
 from crescendo.privacy.mechanisms.admission import admitted, enough_declared, most_records
 from crescendo.privacy.mechanisms.mechanism_kinds import MECHANISMS
-from crescendo.privacy.planning.guarantee import Guarantee
-from crescendo.privacy.planning.protection import Withheld
+from crescendo.privacy.protection import Withheld
 from crescendo.schedules import CutSizes, ScheduleCertificate
+from crescendo_dp.accounting.epsilon import Progress
 
 
 @dataclass(frozen=True, eq=False)

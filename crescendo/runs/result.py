@@ -12,9 +12,8 @@ from crescendo.data.from_arrays import records_of
 from crescendo.errors import CrescendoError, UsageError
 from crescendo.federation.divergence import divergence
 from crescendo.objectives.linear.linear_model import LinearModel
-from crescendo.privacy.planning.cautions import about_noise
-from crescendo.privacy.planning.guarantee import Guarantee
-from crescendo.privacy.planning.planner import plan
+from crescendo.privacy.cautions import about_noise
+from crescendo.privacy.guarantee import Guarantee
 from crescendo.report.doubts import Doubt, unlike_columns
 from crescendo.report.references import References, references_of
 from crescendo.runs import result_view
@@ -22,6 +21,7 @@ from crescendo.runs.export import sklearn_regression
 from crescendo.runs.models.stored_model import Trained
 from crescendo.runs.prepare import Prepared
 from crescendo.simulator.trace import Trace
+from crescendo_dp.planning.budget_to_schedule import plan
 
 Row = dict[str, Any]
 _MOST_EPSILON = 100.0  # that a plan can be made for

@@ -14,7 +14,7 @@ from crescendo.errors import UsageError
 from crescendo.federation.divergence import DIVERGED, LEARNED_NOTHING
 from crescendo.objectives import Objective
 from crescendo.objectives.objective_kinds import OBJECTIVES
-from crescendo.privacy.planning.protection import HIDDEN
+from crescendo.privacy.protection import HIDDEN
 from crescendo.report.numbers import number, size
 from crescendo.report.references import GUESSES, References
 from crescendo.views import html_lines, html_table, plotted, text_table

@@ -21,7 +21,6 @@ from crescendo.data import Dataset
 from crescendo.data.records import finite_rows
 from crescendo.errors import DataError, Diverged, PeerError, UsageError
 from crescendo.federation.divergence import remedy
-from crescendo.privacy.accounting.accountant import Progress
 from crescendo.privacy.mechanisms.mechanism import Mechanism
 from crescendo.runs.evaluation import Meter
 from crescendo.runs.folder import new_folder
@@ -35,6 +34,7 @@ from crescendo.simulator.side_by_side import side_by_side
 from crescendo.simulator.simulation import Moment, Simulation
 from crescendo.simulator.timing import Timing
 from crescendo.worker import Worker
+from crescendo_dp.accounting.epsilon import Progress
 
 
 def simulate(

@@ -11,18 +11,19 @@ from typing import Any, Self
 
 from crescendo.config.schema import Config
 from crescendo.errors import ConfigError, DataError, UsageError
-from crescendo.privacy.accounting.accountant import Progress, Spent, account, check_delta
-from crescendo.privacy.accounting.directed_rounding import down
-from crescendo.privacy.accounting.events import Counted, from_json, tally, to_json
-from crescendo.privacy.accounting.interchange import Foreign
-from crescendo.privacy.accounting.meaning import Meaning
-from crescendo.privacy.mechanisms.sigmas import Sigmas
-from crescendo.privacy.paper.envelope import by_theorems
-from crescendo.privacy.paper.theorems import Verdict
-from crescendo.privacy.planning.cautions import PERSONS, about_delta, cautions
-from crescendo.privacy.planning.guarantee import REMINDER
-from crescendo.privacy.planning.protection import Withheld
+from crescendo.privacy.cautions import cautions
+from crescendo.privacy.guarantee import REMINDER
+from crescendo.privacy.protection import Withheld
 from crescendo.runs.folder import RUNNING, check_format
+from crescendo_dp.accounting.epsilon import Progress, Spent, account, check_delta
+from crescendo_dp.directed_rounding import down
+from crescendo_dp.events import Counted, from_json, tally, to_json
+from crescendo_dp.interchange import Foreign
+from crescendo_dp.meaning.odds_and_attacks import Meaning
+from crescendo_dp.paper.envelope import by_theorems
+from crescendo_dp.paper.theorems import Verdict
+from crescendo_dp.planning.cautions import PERSONS, about_delta
+from crescendo_dp.planning.sigmas import Sigmas
 
 MOST_TIGHT = 8  # plans that all get the tight accountant and the theorems; of more, the costliest
 SPENDS = "this is what one run spends; other runs on the same records add to it"
@@ -34,7 +35,6 @@ SAYS_OF_EVENTS = (
     "not certified by Crescendo: this is true if these events describe what was run, every record drawn independently and "
     "one record added or removed"
 )
-MOST_BYTES = 50_000_000
 NOTHING = "no privacy is claimed: privacy.mechanism is none, so that what clients send may tell everything"
 
 
@@ -239,7 +239,7 @@ class EventsStatement:
                 f"events have no delta of their own; say at which one {path} is to be accounted with --delta"
             )
         check_delta(delta)
-        found = cls.events_of(path)
+        found = Foreign.of_file(path)
         return cls(str(path), found, account(found.events, delta, progress=progress))
 
     def to_json(self) -> dict[str, Any]:
@@ -253,23 +253,3 @@ class EventsStatement:
             **spent,
             "events": to_json(self.found.events),
         }
-
-    @staticmethod
-    def events_of(path: Path) -> Foreign:
-        """The events of a JSON file, in whichever of the formats it is."""
-        try:
-            if path.stat().st_size > MOST_BYTES:
-                raise DataError(
-                    f"{path} has more than {MOST_BYTES:,} bytes; compose events that are alike into one with a count"
-                )
-            return Foreign.read(json.loads(path.read_text(encoding="utf-8")))
-        except FileNotFoundError:
-            raise DataError(
-                f"{path} does not exist; name a file of events, a run file or the folder of a run"
-            ) from None
-        except (ValueError, RecursionError):
-            raise DataError(f"{path} is not JSON that can be read; write the events with json.dumps") from None
-        except DataError:
-            raise
-        except UsageError as error:
-            raise DataError(f"{path}: {error}") from None

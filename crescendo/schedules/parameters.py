@@ -29,7 +29,7 @@ def whole(name: str, value: Any, least: int = 0) -> int:
     3
     >>> whole("d", 1.0)
     Traceback (most recent call last):
-    crescendo.errors.UsageError: d must be a whole number, got 1.0
+    crescendo_dp.errors.UsageError: d must be a whole number, got 1.0
     """
     try:
         number = operator.index(value)
@@ -53,7 +53,7 @@ def real(
     (0.5, 2.0)
     >>> real("eta", float("nan"), above=0)
     Traceback (most recent call last):
-    crescendo.errors.UsageError: eta must be a finite number, got nan
+    crescendo_dp.errors.UsageError: eta must be a finite number, got nan
     """
     if isinstance(value, bool | np.bool) or not isinstance(value, int | float | np.integer | np.floating):
         raise UsageError(f"{name} must be a number, got {value!r}")

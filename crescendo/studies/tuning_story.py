@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from crescendo.privacy.planning.guarantee import REMINDER
+from crescendo.privacy.guarantee import REMINDER
 from crescendo.report.figures.study_figures import StudyLine
 from crescendo.report.numbers import number
 from crescendo.report.study_story import Listing

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from functools import cache, partial
 from typing import Any
 
-from crescendo.privacy.planning.planner import plan
-from crescendo.privacy.planning.plans import Plan
 from crescendo.runs.result import Result
+from crescendo_dp.planning.budget_to_schedule import plan
+from crescendo_dp.planning.schedule import Plan
 from lab.contests.entrants import Entrant, chosen, difference, entered
 from lab.experiments.training import rounded, source_for
 from lab.pipeline.experiment import (

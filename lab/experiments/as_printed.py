@@ -7,8 +7,8 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from crescendo.privacy.paper.constants import Constants
-from crescendo.privacy.paper.theorems import needed_sigma
+from crescendo_dp.paper.constants import Constants
+from crescendo_dp.paper.theorems import needed_sigma
 
 
 def D(p: float, r0: float, sigma: float, gamma: float = 0.0) -> float:

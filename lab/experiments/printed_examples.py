@@ -11,10 +11,10 @@ from collections.abc import Callable
 from functools import cache
 from typing import NamedTuple
 
-from crescendo.privacy.accounting.accountant import account
-from crescendo.privacy.accounting.events import PoissonGaussian
-from crescendo.privacy.paper.constants import Constants
-from crescendo.privacy.planning.calibration import least_sigma
+from crescendo_dp.accounting.epsilon import account
+from crescendo_dp.events import PoissonGaussian
+from crescendo_dp.paper.constants import Constants
+from crescendo_dp.planning.calibration import least_sigma
 from lab.experiments import as_printed
 
 R0 = 1 / math.e

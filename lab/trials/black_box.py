@@ -18,11 +18,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from crescendo.audit.black_box.black_box import BlackBoxReport, Claim, attack
-from crescendo.audit.black_box.callable_mechanism import CallableMechanism
-from crescendo.audit.black_box.neighbours import Neighbours, pairs
-from crescendo.privacy.accounting.accountant import account
-from crescendo.privacy.accounting.events import PoissonGaussian
+from crescendo_dp.accounting.epsilon import account
+from crescendo_dp.black_box.attack import BlackBoxReport, Claim, attack
+from crescendo_dp.black_box.callable_mechanism import CallableMechanism
+from crescendo_dp.black_box.neighbours import Neighbours, pairs
+from crescendo_dp.events import PoissonGaussian
 
 Array = npt.NDArray[Any]
 Many = Callable[[Array, np.random.Generator, int], Array]

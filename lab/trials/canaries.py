@@ -18,9 +18,9 @@ from crescendo.audit.canaries.guess_plan import GuessPlan, made_up
 from crescendo.audit.canaries.report import CanaryReport
 from crescendo.audit.canaries.trade_off import TradeOff
 from crescendo.config.loading import read
-from crescendo.privacy.accounting.accountant import account
-from crescendo.privacy.accounting.events import Counted, PoissonGaussian
 from crescendo.runs.canaries.canary_run import canary_audit
+from crescendo_dp.accounting.epsilon import account
+from crescendo_dp.events import Counted, PoissonGaussian
 
 DELTA, LEVEL = 1e-5, 0.05
 EVENTS: dict[str, Counted] = {

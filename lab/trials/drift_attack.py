@@ -37,11 +37,11 @@ from crescendo.core.terms import Terms
 from crescendo.data.records import Records, as_records
 from crescendo.objectives.base import ClippingObjective, Traits
 from crescendo.objectives.logistic.objective import Logistic
-from crescendo.privacy.accounting.accountant import account
 from crescendo.privacy.mechanisms.mechanism_kinds import certify
 from crescendo.privacy.mechanisms.noise import SeededSource
 from crescendo.schedules.sizes import PowerSizes
 from crescendo.schedules.steps import ConstantSteps
+from crescendo_dp.accounting.epsilon import account
 
 Floats = npt.NDArray[np.float64]
 

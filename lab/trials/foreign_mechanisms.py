@@ -12,8 +12,8 @@ import argparse
 from pathlib import Path
 from typing import NamedTuple
 
-from crescendo.audit.black_box.black_box import BlackBoxReport, Claim
-from crescendo.audit.black_box.mechanism_file import attack_file
+from crescendo_dp.black_box.attack import BlackBoxReport, Claim
+from crescendo_dp.black_box.mechanism_file import attack_file
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 DELTA = 1e-5

@@ -17,7 +17,7 @@ from crescendo.core.server import Server
 from crescendo.data import Dataset
 from crescendo.errors import CrescendoError
 from crescendo.objectives import ModelFile, OwnModel
-from crescendo.privacy.planning.guarantee import Guarantee
+from crescendo.privacy.guarantee import Guarantee
 from crescendo.runs.prepare import prepare
 from crescendo.simulator.simulation import Moment, Simulation
 from crescendo.simulator.timing import Timing

@@ -29,9 +29,9 @@ import numpy as np
 
 from crescendo.data import Dataset, load
 from crescendo.errors import DataError
-from crescendo.privacy.accounting.accountant import account
-from crescendo.privacy.accounting.events import PoissonGaussian
-from crescendo.privacy.planning.calibration import least_sigma
+from crescendo_dp.accounting.epsilon import account
+from crescendo_dp.events import PoissonGaussian
+from crescendo_dp.planning.calibration import least_sigma
 from lab.trials.mnist_runs import net, run
 from lab.trials.page_tables import write_tables
 from lab.trials.stored_results import FOLDER, StoredResults

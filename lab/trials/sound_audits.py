@@ -45,8 +45,8 @@ def audited(seed: int) -> dict[str, Any]:
 def _audited(seed: int) -> dict[str, Any]:
     from crescendo.audit import audit
     from crescendo.audit.scores import NOTHING
-    from crescendo.privacy.accounting.accountant import account
     from crescendo.runs.auditing import THRESHOLD_RUNS, TRIES
+    from crescendo_dp.accounting.epsilon import account
     from lab.trials.sound_configurations import configuration
 
     made = configuration(seed)

@@ -26,8 +26,8 @@ SOUND = "none"
 def attacked(bug_and_seed: tuple[str, int]) -> dict[str, Any]:
     """The audit of one bug with one seed, as a line of the file."""
     from crescendo.audit import audit
-    from crescendo.privacy.accounting.accountant import account
     from crescendo.runs.auditing import THRESHOLD_RUNS, TRIES
+    from crescendo_dp.accounting.epsilon import account
     from tests.audit.planted_edges import EDGES, EVERY, Edge
 
     name, seed = bug_and_seed

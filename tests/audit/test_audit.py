@@ -11,7 +11,6 @@ import pytest
 
 from crescendo.audit import Report, audit
 from crescendo.audit.checks import CHECKS
-from crescendo.audit.epsilon_bounds import clopper_pearson, scale_bounds
 from crescendo.audit.findings import DETERMINISTIC
 from crescendo.audit.lower_bounds import Scores
 from crescendo.core.arrays import Ints, Vector
@@ -19,14 +18,15 @@ from crescendo.core.terms import Terms
 from crescendo.data.records import Records
 from crescendo.objectives import Traits
 from crescendo.objectives.logistic.objective import Logistic
-from crescendo.privacy.accounting.accountant import account
 from crescendo.privacy.mechanisms.certificate import Certificate
 from crescendo.privacy.mechanisms.mechanism_kinds import certify
 from crescendo.privacy.mechanisms.noise import SeededSource
-from crescendo.privacy.mechanisms.sigmas import Sigmas
 from crescendo.schedules.delay import ConstantDelay
 from crescendo.schedules.sizes import PowerSizes
 from crescendo.schedules.steps import ConstantSteps, DiminishingSteps
+from crescendo_dp.accounting.epsilon import account
+from crescendo_dp.black_box.epsilon_bounds import clopper_pearson, scale_bounds
+from crescendo_dp.planning.sigmas import Sigmas
 from tests.objectives.bare import Bare
 
 

@@ -22,11 +22,11 @@ from crescendo.core.arrays import Bools, Floats, Uints
 from crescendo.data.records import as_records
 from crescendo.errors import ConfigError
 from crescendo.objectives import Logistic
-from crescendo.privacy.accounting.accountant import account
-from crescendo.privacy.accounting.events import Counted, PoissonGaussian
 from crescendo.privacy.mechanisms.gaussian import word_of
 from crescendo.privacy.mechanisms.noise import SeededSource, SystemSource
 from crescendo.runs.canaries.canary_run import canary_audit
+from crescendo_dp.accounting.epsilon import account
+from crescendo_dp.events import Counted, PoissonGaussian
 
 LEVEL, DELTA = 0.05, 1e-5
 ONE_SHIFT: Counted = ((PoissonGaussian(1.0, 1.0), 1),)

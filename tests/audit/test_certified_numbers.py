@@ -14,15 +14,15 @@ from crescendo.audit.driving.literal_cost import least_epsilon
 from crescendo.audit.driving.subject import Subject, build
 from crescendo.audit.worst_cases.charges import charges_test
 from crescendo.audit.worst_cases.refusals import probe_refusals
-from crescendo.privacy.accounting import book
-from crescendo.privacy.accounting.accountant import account
-from crescendo.privacy.accounting.events import PoissonGaussian
 from crescendo.privacy.mechanisms.certificate import Certificate
 from crescendo.privacy.mechanisms.local import Local
 from crescendo.privacy.mechanisms.mechanism import Private
 from crescendo.privacy.mechanisms.minibatch import Minibatch
 from crescendo.privacy.mechanisms.proposal import Proposal
 from crescendo.storage.ledger.ledger_store import Ledger
+from crescendo_dp.accounting.epsilon import account
+from crescendo_dp.events import PoissonGaussian
+from crescendo_dp.ledger import book
 from tests.audit.mutation.audited_runs import RUNS
 from tests.audit.planted_bugs import subject
 

@@ -12,9 +12,10 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from crescendo.audit.black_box.black_box import Claim
-from crescendo.audit.black_box.mechanism_file import LEAST_RUNS, MOST_TIMED_RUNS, attack_file
 from crescendo.cli.main import app
+from crescendo_dp.black_box.attack import Claim
+from crescendo_dp.black_box.audit import LEAST_RUNS, MOST_TIMED_RUNS
+from crescendo_dp.black_box.mechanism_file import attack_file
 
 runner = CliRunner()
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
@@ -199,8 +200,8 @@ def test_the_commands_of_an_example_end_as_it_says(name: str, monkeypatch: pytes
 
 
 def test_the_step_of_dp_sgd_claims_what_its_event_costs() -> None:
-    from crescendo.privacy.accounting.accountant import account
-    from crescendo.privacy.accounting.events import PoissonGaussian
+    from crescendo_dp.accounting.epsilon import account
+    from crescendo_dp.events import PoissonGaussian
 
     page = (EXAMPLES / "audit_dp_sgd.py").read_text()
     cost = account([PoissonGaussian(0.25, 1.0)], 1e-5).epsilon

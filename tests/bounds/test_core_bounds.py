@@ -15,7 +15,6 @@ from crescendo.core.duplicates import REMEMBERED_ROUNDS, Duplicates
 from crescendo.core.messages import Settled, Update, Word
 from crescendo.core.terms import Terms
 from crescendo.errors import PeerError, UsageError
-from crescendo.privacy.accounting.budget import Budget
 from crescendo.schedules.sizes import ConstantSizes
 from crescendo.schedules.steps import ConstantSteps
 from crescendo.storage.journal import durable_server, journal
@@ -33,6 +32,7 @@ from crescendo.storage.upkeep import disk_room, journal_copy, journal_listing
 from crescendo.storage.upkeep.journal_copy import copy_journal
 from crescendo.storage.upkeep.journal_listing import MAX_TRIES, FilesGoAway
 from crescendo.storage.upkeep.ledger_copy import copy_ledger
+from crescendo_dp.ledger.budget import Budget
 from tests.bounds.edges import around
 from tests.storage.durable_play import opened, run_some
 

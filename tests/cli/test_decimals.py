@@ -36,7 +36,7 @@ def bare(text: str) -> list[str]:
 
 
 def sources() -> list[Path]:
-    return sorted((ROOT / "crescendo").rglob("*.py"))
+    return sorted([*(ROOT / "crescendo").rglob("*.py"), *(ROOT / "dp" / "crescendo_dp").rglob("*.py")])
 
 
 def pages() -> list[Path]:

@@ -11,11 +11,11 @@ import tomli_w
 from typer.testing import CliRunner
 
 from crescendo.cli.main import app
-from crescendo.privacy.accounting.accountant import account
-from crescendo.privacy.accounting.budget import Budget
-from crescendo.privacy.accounting.events import PoissonGaussian, from_json
-from crescendo.privacy.accounting.interchange import Foreign
 from crescendo.storage.ledger.open_ledger import open_ledger
+from crescendo_dp.accounting.epsilon import account
+from crescendo_dp.events import PoissonGaussian, from_json
+from crescendo_dp.interchange import Foreign
+from crescendo_dp.ledger.budget import Budget
 
 runner = CliRunner()
 PRIVATE: dict[str, Any] = {

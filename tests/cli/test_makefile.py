@@ -28,7 +28,8 @@ esac
 
 @pytest.fixture
 def copy(tmp_path: Path) -> Path:
-    for name in ("Makefile", "pyproject.toml", "constraints.txt"):
+    (tmp_path / "dp").mkdir()
+    for name in ("Makefile", "pyproject.toml", "dp/pyproject.toml", "constraints.txt"):
         shutil.copy(ROOT / name, tmp_path / name)
     tools = tmp_path / "tools"
     tools.mkdir()
@@ -52,7 +53,7 @@ def test_a_first_set_up_says_what_it_costs_and_a_second_does_nothing(copy: Path)
     first = make(copy)
     assert first.returncode == 0 and "to download" in first.stdout, first.stderr
     assert log(copy) == ["made", "pip"]
-    assert "-c constraints.txt -e .[demo]" in (copy / "log").read_text()
+    assert "-c constraints.txt -e ./dp -e .[demo]" in (copy / "log").read_text()
     assert make(copy).returncode == 0 and log(copy) == ["made", "pip"]
 
 

@@ -18,15 +18,15 @@ from crescendo.cli.main import app
 from crescendo.cli.show.show_privacy import _about_shift
 from crescendo.config.plan_file import PlanFile
 from crescendo.errors import UsageError
-from crescendo.privacy.accounting.accountant import account
-from crescendo.privacy.accounting.budget import Budget
-from crescendo.privacy.accounting.events import PoissonGaussian, from_json, tally
-from crescendo.privacy.paper.envelope import _envelope, by_theorems
-from crescendo.privacy.paper.theorems import theorem_one
-from crescendo.privacy.planning.guarantee import Guarantee
+from crescendo.privacy.guarantee import Guarantee
 from crescendo.runs.simulate import simulate
 from crescendo.runs.statements import ClientAccount
 from crescendo.storage.ledger.open_ledger import open_ledger
+from crescendo_dp.accounting.epsilon import account
+from crescendo_dp.events import PoissonGaussian, from_json, tally
+from crescendo_dp.ledger.budget import Budget
+from crescendo_dp.paper.envelope import _envelope, by_theorems
+from crescendo_dp.paper.theorems import theorem_one
 
 runner = CliRunner()
 SMALL_PLAN = ["--epsilon", "2", "--delta", "1e-5", "--records", "100", "--gradients", "60", "--max-share", "0.1"]

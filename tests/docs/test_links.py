@@ -77,6 +77,7 @@ def test_the_address_of_the_repository_is_the_same_in_every_file() -> None:
         *(ROOT / ".github").rglob("*.*"),
         *DOCS.glob("*.*"),
         *(ROOT / "crescendo").rglob("*.py"),
+        *(ROOT / "dp").rglob("*.*"),
     ]
     for file in files:
         if file.suffix in {".md", ".toml", ".cff", ".yml", ".txt", ".py"}:

@@ -43,18 +43,18 @@ def test_every_row_names_a_file_or_a_row_that_does_or_a_reason() -> None:
             assert len(content) > len(NOT_NEEDED) + 20 and not any(others), label
             continue
         elsewhere = [other for other in re.findall(r"\[([^\]]+)\](?!\()", content) if other in rows()]
-        named = re.findall(r"`((?:crescendo|lab)/[\w/]+\.py)`", content)
+        named = re.findall(r"`((?:crescendo|dp/crescendo_dp|lab)/[\w/]+\.py)`", content)
         pages = re.findall(r"\]\((\w+\.md)\)", content)
         assert named or elsewhere or pages, f"{label} names no file, no other row and no reason"
         if named and others:
-            assert re.search(r"`tests/[\w/]+\.py`", " ".join([content, *others])), f"{label} names no test"
+            assert re.search(r"`(?:dp/)?tests/[\w/]+\.py`", " ".join([content, *others])), f"{label} names no test"
 
 
 def test_labels_that_the_code_quotes_are_in_the_map_with_that_code() -> None:
     found = rows()
     quoted = {
         (label, path.relative_to(ROOT).as_posix())
-        for folder in ("crescendo", "lab")
+        for folder in ("crescendo", "dp/crescendo_dp", "lab")
         for path in (ROOT / folder).rglob("*.py")
         for label in re.findall(r"Paper \[([^\]\s]+)\]", path.read_text())
     }

@@ -19,8 +19,8 @@ from crescendo.drafter.draft_request import DraftRequest
 from crescendo.errors import Refused, UsageError
 from crescendo.federation.policy import Policy
 from crescendo.network.client.ledger_for import ledger_for
-from crescendo.privacy.accounting.events import PoissonGaussian
 from crescendo.storage.ledger.open_ledger import open_ledger
+from crescendo_dp.events import PoissonGaussian
 from tests.drafter.tables import HEADER, patients
 
 runner = CliRunner()

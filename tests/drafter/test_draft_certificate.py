@@ -11,8 +11,8 @@ from crescendo.data.tables.stated_columns import PublicRange
 from crescendo.drafter.draft_certificate import DraftCertificate
 from crescendo.drafter.draft_request import DraftRequest
 from crescendo.errors import ConfigError, Refused
-from crescendo.privacy.accounting.accountant import account
 from crescendo.privacy.mechanisms.gaussian import grid
+from crescendo_dp.accounting.epsilon import account
 
 HEADER = ["age", "income", "city", "died"]
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from crescendo.audit.black_box.black_box import BlackBoxReport, Claim, attack
-from crescendo.audit.black_box.callable_mechanism import CallableMechanism
-from crescendo.audit.black_box.neighbours import Pair, pairs
+from crescendo_dp.black_box.attack import BlackBoxReport, Claim, attack
+from crescendo_dp.black_box.callable_mechanism import CallableMechanism
+from crescendo_dp.black_box.neighbours import Pair, pairs
 from tests.drafter.attacked import PLANTED, REQUEST, Attacked
 
 

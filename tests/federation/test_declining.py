@@ -15,7 +15,7 @@ import pytest
 from typer.testing import CliRunner
 
 import crescendo.network.client.join as join_module
-import crescendo.privacy.planning.guarantee as guarantee_module
+import crescendo.privacy.guarantee as guarantee_module
 from crescendo.cli.main import app
 from crescendo.errors import CrescendoError, DataError, Refused
 from crescendo.federation.policy import Policy
@@ -23,10 +23,10 @@ from crescendo.network.aggregator.node import Node
 from crescendo.network.client.join import CANNOT
 from crescendo.network.protocol.wire_messages import TO_CLIENT, TO_SERVER, Goodbye, Refusal
 from crescendo.network.transport.channels import Endpoint
-from crescendo.privacy.accounting.accountant import account
-from crescendo.privacy.accounting.budget import Budget
-from crescendo.privacy.accounting.events import PoissonGaussian
 from crescendo.storage.ledger.open_ledger import open_ledger
+from crescendo_dp.accounting.epsilon import account
+from crescendo_dp.events import PoissonGaussian
+from crescendo_dp.ledger.budget import Budget
 from tests.cli.joining_clients import ONE, OPEN, joined, played
 from tests.conformance.cases import PRIVATE
 from tests.network.live_server import LiveServer, live_server

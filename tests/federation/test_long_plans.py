@@ -14,11 +14,11 @@ import pytest
 from crescendo.config.loading import read
 from crescendo.config.to_terms import terms_text
 from crescendo.federation.agreement import NOTHING_HIDDEN, Agreement, build_terms, canonical
-from crescendo.privacy.accounting.budget import Budget
-from crescendo.privacy.accounting.events import Counted, Event, tally
-from crescendo.privacy.accounting.planned_events import PlannedEvents
 from crescendo.storage.ledger.ledger_file import LedgerFile
 from crescendo.storage.ledger.open_ledger import open_ledger
+from crescendo_dp.events import Counted, Event, tally
+from crescendo_dp.ledger.budget import Budget
+from crescendo_dp.planned_events import PlannedEvents
 from tests.conformance.cases import CASES, PRIVATE, case
 
 ROUNDS = 50_000

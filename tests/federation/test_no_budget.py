@@ -8,9 +8,9 @@ import pytest
 
 from crescendo.errors import ConfigError, Refused
 from crescendo.federation.policy import Policy
-from crescendo.privacy.accounting.book import Book
-from crescendo.privacy.accounting.budget import Budget
-from crescendo.privacy.accounting.events import PoissonGaussian
+from crescendo_dp.events import PoissonGaussian
+from crescendo_dp.ledger.book import Book
+from crescendo_dp.ledger.budget import Budget
 
 
 def test_a_policy_that_allows_no_mechanism_has_no_budget_to_keep_to(tmp_path: Path) -> None:

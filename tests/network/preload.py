@@ -9,8 +9,8 @@ import crescendo.network.server.serve  # noqa: F401
 from crescendo.data import as_records
 from crescendo.objectives import Logistic
 from crescendo.objectives.base import Slots
-from crescendo.privacy.accounting.accountant import account
-from crescendo.privacy.accounting.events import PoissonGaussian
+from crescendo_dp.accounting.epsilon import account
+from crescendo_dp.events import PoissonGaussian
 
 _GOAL = Logistic(2)
 _DATA = as_records(np.ones((2, 2)), [1.0, -1.0])

@@ -26,6 +26,7 @@ from crescendo.privacy.mechanisms.gaussian import (
     noised,
     word_of,
 )
+from crescendo_dp import PoissonGaussian, account, audit
 
 SCALES = (1e-200, 3.1e-60, 0.7, 1.0, 1.9999999, 4e9, 1e200)
 
@@ -203,3 +204,19 @@ def test_the_bounds_on_a_tail_hold(b: Fraction) -> None:
         exact = mpmath.ncdf(-mpmath.mpf(b.numerator) / b.denominator)
         assert mpmath.mpf(low.numerator) / low.denominator <= exact <= mpmath.mpf(high.numerator) / high.denominator
     assert high - low < Fraction(1, 2**290)
+
+
+@pytest.mark.slow
+def test_the_last_bits_of_a_noised_number_do_not_give_a_record_away() -> None:
+    """Noise drawn as a float and added to a float does (Mironov 2012); see ``dp/tests/test_black_box.py``."""
+
+    def exact(records: Any, rng: np.random.Generator, runs: int) -> Any:
+        clipped = records / np.maximum(np.linalg.norm(records, axis=1, keepdims=True), 1)
+        words = rng.integers(0, 2**64, 3 * runs, dtype=np.uint64)
+        sums = np.tile(clipped.sum(axis=0), runs)
+        return gaussian.noised(sums, 2.0, words, lambda j: iter([0] * 8)).reshape(runs, 3)
+
+    exact.many = exact  # type: ignore[attr-defined]
+    epsilon = account([PoissonGaussian(1.0, 2.0)], 1e-5).epsilon
+    found = audit(exact, epsilon, 1e-5, records=np.zeros((2, 3)), floats=True, runs=100_000)
+    assert found.passed and not found.notes

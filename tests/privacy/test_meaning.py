@@ -16,14 +16,15 @@ from scipy.special import ndtr, ndtri
 from crescendo.core.random import Purpose, stream
 from crescendo.core.terms import Terms
 from crescendo.objectives.logistic.objective import Logistic
-from crescendo.privacy.accounting.accountant import account
-from crescendo.privacy.accounting.events import PoissonGaussian
-from crescendo.privacy.accounting.meaning import Meaning, percent
+from crescendo.privacy.cautions import cautions, noise_over_signal
 from crescendo.privacy.mechanisms.certificate import Certificate
 from crescendo.privacy.mechanisms.mechanism_kinds import certify
-from crescendo.privacy.mechanisms.sigmas import Sigmas
-from crescendo.privacy.planning.cautions import PERSONS, cautions, noise_over_signal
 from crescendo.schedules import ConstantSizes, ConstantSteps
+from crescendo_dp.accounting.epsilon import account
+from crescendo_dp.events import PoissonGaussian
+from crescendo_dp.meaning.odds_and_attacks import Meaning, percent
+from crescendo_dp.planning.cautions import PERSONS
+from crescendo_dp.planning.sigmas import Sigmas
 
 
 def meaning(rate: float, sigma: float, rounds: int, delta: float) -> Meaning:

@@ -19,20 +19,20 @@ from crescendo.errors import ConfigError, Refused, UsageError
 from crescendo.federation.agreement import build_terms
 from crescendo.federation.policy import Policy
 from crescendo.objectives.base import Stepper
-from crescendo.privacy.accounting.accountant import account
-from crescendo.privacy.accounting.book import Book
-from crescendo.privacy.accounting.budget import Budget
-from crescendo.privacy.accounting.event_kinds import fewer
-from crescendo.privacy.accounting.events import Event, PoissonGaussian, from_json, tally, to_json
-from crescendo.privacy.accounting.interchange import WRITERS
+from crescendo.privacy.guarantee import Guarantee
 from crescendo.privacy.mechanisms.certificate import Certificate
 from crescendo.privacy.mechanisms.mechanism import Mechanism, Private
 from crescendo.privacy.mechanisms.mechanism_kinds import MECHANISMS, certify, register
 from crescendo.privacy.mechanisms.minibatch import FrozenStepper, Minibatch
 from crescendo.privacy.mechanisms.noise import Source
-from crescendo.privacy.planning.guarantee import Guarantee
 from crescendo.runs.simulate import simulate
 from crescendo.storage.ledger.open_ledger import open_ledger
+from crescendo_dp.accounting.epsilon import account
+from crescendo_dp.event_kinds import fewer
+from crescendo_dp.events import Event, PoissonGaussian, from_json, tally, to_json
+from crescendo_dp.interchange import WRITERS
+from crescendo_dp.ledger.book import Book
+from crescendo_dp.ledger.budget import Budget
 from tests.config.small import small
 from tests.conformance.cases import PRIVATE, case
 

@@ -24,10 +24,10 @@ from crescendo.privacy.mechanisms.minibatch import FrozenStepper, Minibatch
 from crescendo.privacy.mechanisms.noise import SeededSource
 from crescendo.privacy.mechanisms.reach import reach
 from crescendo.privacy.mechanisms.rounding import MOST_SLACK
-from crescendo.privacy.mechanisms.sigmas import Sigmas
 from crescendo.schedules.sizes import ConstantSizes
 from crescendo.schedules.steps import ConstantSteps, DiminishingSteps
 from crescendo.worker import Worker
+from crescendo_dp.planning.sigmas import Sigmas
 from tests.conformance.cases import case
 
 MECHANISMS = pytest.mark.parametrize("mechanism", ["minibatch", "local"])

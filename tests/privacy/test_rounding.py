@@ -19,13 +19,14 @@ from crescendo.data.records import as_records
 from crescendo.errors import Refused, UsageError
 from crescendo.objectives.base import Slots
 from crescendo.objectives.logistic.objective import Logistic
-from crescendo.privacy.mechanisms.certificate import Certificate, rate_of
+from crescendo.privacy.mechanisms.certificate import Certificate
 from crescendo.privacy.mechanisms.mechanism_kinds import certify
 from crescendo.privacy.mechanisms.minibatch import FrozenStepper
 from crescendo.privacy.mechanisms.minibatch import _unit as unit
 from crescendo.privacy.mechanisms.rounding import UNDECLARED, most_drawn
-from crescendo.privacy.mechanisms.sigmas import Sigmas
 from crescendo.schedules import ConstantSizes, ConstantSteps, DiminishingSteps
+from crescendo_dp.planning.sigmas import Sigmas
+from crescendo_dp.sampling_rate import rate_of
 from tests.objectives.bare import Bare
 
 FEATURES = 5

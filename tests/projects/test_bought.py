@@ -16,8 +16,8 @@ from crescendo.config.loading import read
 from crescendo.core.arrays import Floats
 from crescendo.drafter import charged_draft as charging
 from crescendo.drafter.noisy_counts import NoisyCounts
+from crescendo.privacy.guarantee import Guarantee
 from crescendo.privacy.mechanisms.noise import SeededSource
-from crescendo.privacy.planning.guarantee import Guarantee
 from crescendo.storage.ledger.open_ledger import open_ledger
 from tests.projects.test_stated import lines
 

@@ -16,7 +16,7 @@ from crescendo.config.to_terms import terms_and_cost
 from crescendo.data.tables.feature_schema import Schema
 from crescendo.data.tables.stated_columns import PublicRange
 from crescendo.errors import ConfigError
-from crescendo.privacy.planning.guarantee import Guarantee
+from crescendo.privacy.guarantee import Guarantee
 from crescendo.projects.stated import Stated
 from crescendo.projects.table_project import table_project
 

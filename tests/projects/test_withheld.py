@@ -20,7 +20,7 @@ from crescendo.config.to_terms import terms_and_cost
 from crescendo.data.tables.feature_schema import Schema
 from crescendo.errors import ConfigError, Refused
 from crescendo.federation.agreement import build_terms, canonical
-from crescendo.privacy.planning.guarantee import Guarantee
+from crescendo.privacy.guarantee import Guarantee
 from crescendo.projects.stated import Stated
 from crescendo.projects.table_project import table_project
 

@@ -9,13 +9,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from crescendo.privacy.planning.guarantee import Guarantee
-from crescendo.privacy.planning.planner import plan
+from crescendo.privacy.guarantee import Guarantee
 from crescendo.report import Story, page
 from crescendo.report.numbers import times
 from crescendo.runs.result import Result
 from crescendo.runs.simulate import simulate
 from crescendo.simulator.trace import Trace
+from crescendo_dp.planning.budget_to_schedule import plan
 from tests.config.small import small
 from tests.report.test_report import drawn
 

@@ -18,9 +18,9 @@ from crescendo.privacy.mechanisms.mechanism_kinds import certify
 from crescendo.privacy.mechanisms.minibatch import Minibatch
 from crescendo.privacy.mechanisms.norm_limits import NormLimits
 from crescendo.privacy.mechanisms.reach import reach
-from crescendo.privacy.mechanisms.sigmas import Sigmas
 from crescendo.schedules.sizes import ConstantSizes
 from crescendo.schedules.steps import ConstantSteps
+from crescendo_dp.planning.sigmas import Sigmas
 
 
 def config(combine: str, clients: int = 4, **sections: Any) -> dict[str, Any]:

@@ -10,11 +10,11 @@ from typing import NamedTuple
 
 from crescendo.core.messages import Settled
 from crescendo.errors import DataError, Refused
-from crescendo.privacy.accounting.budget import Budget
-from crescendo.privacy.accounting.events import Counted, PoissonGaussian
 from crescendo.storage.ledger.ledger_store import Ledger
 from crescendo.storage.ledger.open_ledger import open_ledger
 from crescendo.storage.ledger.outbox import Release
+from crescendo_dp.events import Counted, PoissonGaussian
+from crescendo_dp.ledger.budget import Budget
 
 ROUNDS = 30
 PLAN = tuple(None if i == 5 else PoissonGaussian(0.01, 2.0 + i) for i in range(ROUNDS))

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from crescendo.core.messages import Settled
 from crescendo.errors import CrescendoError, DataError, Refused, UsageError
-from crescendo.privacy.accounting.budget import Budget
 from crescendo.storage.ledger.open_ledger import open_ledger
+from crescendo_dp.ledger.budget import Budget
 from tests import children
 from tests.storage.ledger_play import BUDGET, begun, store
 

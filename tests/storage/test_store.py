@@ -12,10 +12,10 @@ import pytest
 
 from crescendo.core.messages import Settled
 from crescendo.errors import Refused, UsageError
-from crescendo.privacy.accounting.budget import Budget
-from crescendo.privacy.accounting.events import PoissonGaussian
 from crescendo.storage.ledger.ledger_file import LedgerFile
 from crescendo.storage.ledger.open_ledger import open_ledger
+from crescendo_dp.events import PoissonGaussian
+from crescendo_dp.ledger.budget import Budget
 from tests.storage.ledger_play import BUDGET, PLAN, begun, cheap, store
 
 

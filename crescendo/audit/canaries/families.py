@@ -7,8 +7,8 @@ from typing import Protocol
 
 from crescendo.audit.canaries.guesses import Guesses, last_denied
 from crescendo.audit.canaries.trade_off import TradeOff
-from crescendo.privacy.accounting.accountant import account
-from crescendo.privacy.accounting.events import Counted
+from crescendo_dp.accounting.epsilon import account
+from crescendo_dp.events import Counted
 
 _OCTAVES = (-7.0, 3.0)  # less noise, as powers of two: from 128 times the certified noise to an eighth of it
 _STEPS, ROUGH = 9, 6  # halvings of that range: the noise is found to 2%, or to 12%

@@ -11,7 +11,7 @@ from crescendo.audit.canaries.families import ROUGH, LessNoise
 from crescendo.audit.canaries.guesses import Guesses
 from crescendo.audit.canaries.separate_trials import Trials
 from crescendo.core.arrays import Bools, Floats
-from crescendo.privacy.accounting.events import Counted
+from crescendo_dp.events import Counted
 
 _SHARES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.4)  # of the canaries that are guessed on either side
 _TRIED, _MOST_NUMBERS = 4000, 20_000_000  # canaries that are made up to choose among these, and their numbers

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 from crescendo.audit.canaries.trade_off import TradeOff
-from crescendo.audit.epsilon_bounds import clopper_pearson
+from crescendo_dp.black_box.epsilon_bounds import clopper_pearson
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,9 @@ from functools import cached_property, lru_cache
 import numpy as np
 
 from crescendo.core.arrays import Floats
-from crescendo.privacy.accounting.accountant import account
-from crescendo.privacy.accounting.event_kinds import fewer
-from crescendo.privacy.accounting.events import Counted, tally
+from crescendo_dp.accounting.epsilon import account
+from crescendo_dp.event_kinds import fewer
+from crescendo_dp.events import Counted, tally
 
 _DELTAS = np.append(np.geomspace(1e-8, 0.03, 11), [0.07, 0.12, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9])
 _MOST_EVENTS = 24  # different ones whose curve is computed: each costs time at every delta
@@ -46,7 +46,7 @@ class TradeOff:
     def of_events(cls, events: Counted) -> TradeOff:
         """At most as private as these events: made of bounds on their epsilon at some deltas.
 
-        >>> from crescendo.privacy.accounting.events import PoissonGaussian
+        >>> from crescendo_dp.events import PoissonGaussian
         >>> curve = TradeOff.of_events([(PoissonGaussian(1.0, 1.0), 1)])
         >>> round(curve.least(0.5), 3)                           # of a shift by 1: Phi(-1) = 0.159
         0.156

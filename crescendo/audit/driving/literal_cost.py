@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from crescendo.core.arrays import Floats
-from crescendo.privacy.accounting.events import Event, PoissonGaussian
+from crescendo_dp.events import Event, PoissonGaussian
 
 _CELLS = 1 << 17
 _LEAST_DELTA = 1e-10

@@ -21,8 +21,8 @@ from crescendo.privacy.mechanisms.certificate import Certificate
 from crescendo.privacy.mechanisms.gaussian import word_of
 from crescendo.privacy.mechanisms.mechanism import Private
 from crescendo.privacy.mechanisms.noise import SeededSource, Source
-from crescendo.privacy.mechanisms.sigmas import Sigmas
 from crescendo.worker import Worker
+from crescendo_dp.planning.sigmas import Sigmas
 
 Maker = Callable[["Subject", Records, Ints, Source, Floats], Worker]
 Sources = Callable[[int, int], Source]  # (seed, client): a source is made anew for every run

@@ -14,10 +14,10 @@ from crescendo.audit.driving.lead import Faults
 from crescendo.audit.driving.literal_cost import least_epsilon
 from crescendo.core.messages import Settled
 from crescendo.errors import CrescendoError
-from crescendo.privacy.accounting.budget import Budget
-from crescendo.privacy.accounting.events import Event, PoissonGaussian, tally
 from crescendo.storage.ledger.ledger_store import Ledger
 from crescendo.storage.ledger.open_ledger import open_ledger
+from crescendo_dp.events import Event, PoissonGaussian, tally
+from crescendo_dp.ledger.budget import Budget
 
 KIND = "charged as sent"
 _BIG, _SMALL = PoissonGaussian(0.5, 2.0), PoissonGaussian(0.1, 3.0)

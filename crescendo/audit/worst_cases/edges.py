@@ -24,10 +24,10 @@ from crescendo.data.records import Records
 from crescendo.errors import CrescendoError
 from crescendo.privacy.mechanisms.certificate import Certificate
 from crescendo.privacy.mechanisms.mechanism_kinds import certify
-from crescendo.privacy.mechanisms.sigmas import Sigmas
 from crescendo.schedules.parameters import POSITIVE, FloatArray
 from crescendo.schedules.sizes import ConstantSizes, PowerSizes
 from crescendo.schedules.steps import ConstantSteps, DiminishingSteps, PerKey, Steps
+from crescendo_dp.planning.sigmas import Sigmas
 
 _Change = Callable[[float], "Subject | None"]
 

@@ -20,9 +20,9 @@ from crescendo.errors import CrescendoError
 from crescendo.objectives.layer_clips import LayerClips
 from crescendo.privacy.mechanisms.certificate import Certificate
 from crescendo.privacy.mechanisms.mechanism_kinds import certify
-from crescendo.privacy.mechanisms.sigmas import Sigmas
 from crescendo.schedules.steps import ConstantSteps, DiminishingSteps
 from crescendo.worker import Worker
+from crescendo_dp.planning.sigmas import Sigmas
 
 KIND = "terms to be refused"
 _KINDS = ("minibatch", "local", "batch-clip")

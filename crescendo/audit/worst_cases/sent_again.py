@@ -18,8 +18,8 @@ _FEDERATION = "audit"
 
 def open_outbox(path: Path) -> Any:
     """A ledger whose budget is no hindrance."""
-    from crescendo.privacy.accounting.budget import Budget
     from crescendo.storage.ledger.open_ledger import open_ledger
+    from crescendo_dp.ledger.budget import Budget
 
     return open_ledger(path, Budget(epsilon=1e6, delta=0.5))
 

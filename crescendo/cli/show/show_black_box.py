@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from crescendo.audit.black_box.black_box import BlackBoxReport, Claim
-from crescendo.audit.black_box.mechanism_file import attack_file
 from crescendo.cli.common import print_json
 from crescendo.cli.show.show_privacy import number, progress
 from crescendo.cli.terminal import Printer
+from crescendo_dp.black_box.attack import BlackBoxReport, Claim
+from crescendo_dp.black_box.mechanism_file import attack_file
 
 
 def audit_mechanism(kind: str, claim: Claim, as_json: bool, **options: Any) -> bool:

@@ -8,8 +8,8 @@ from rich.text import Text
 
 from crescendo.cli.show.show_privacy import number
 from crescendo.cli.terminal import Printer, new_table
-from crescendo.privacy.mechanisms.sigmas import Sigmas
-from crescendo.privacy.planning.plans import Plan
+from crescendo_dp.planning.schedule import Plan
+from crescendo_dp.planning.sigmas import Sigmas
 
 
 def plan(found: Plan, asked: float, written: Path | None) -> None:

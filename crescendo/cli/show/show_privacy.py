@@ -12,10 +12,10 @@ from crescendo.audit import Report, Row
 from crescendo.cli.forecast import Forecast, on_stderr
 from crescendo.cli.terminal import Printer, new_table, progress_bar
 from crescendo.logs.peer_text import cleaned
-from crescendo.privacy.accounting import accountant
-from crescendo.privacy.accounting.meaning import Meaning
 from crescendo.runs.added_runs import SAYS, AddedRuns
 from crescendo.runs.statements import SAYS_OF_EVENTS, ClientAccount, EventsStatement, Statement
+from crescendo_dp.accounting.epsilon import Progress
+from crescendo_dp.meaning.odds_and_attacks import Meaning
 
 MOST_CLIENTS = 20
 WIDEST = 1000  # of a table
@@ -28,7 +28,7 @@ THEOREMS = {"thm1": "Theorem 1", "thmmain": "main theorem", "thm-mainp": "main t
 
 
 @contextlib.contextmanager
-def progress(doing: str) -> Iterator[accountant.Progress]:
+def progress(doing: str) -> Iterator[Progress]:
     """Show a progress bar for an accountant."""
     with progress_bar() as bar:
         task = bar.add_task(doing, total=None)

@@ -15,8 +15,8 @@ from crescendo.core.terms import Terms
 from crescendo.data import SourceInfo
 from crescendo.federation.agreement import Agreement
 from crescendo.federation.divergence import warning
-from crescendo.privacy.planning.guarantee import Guarantee
-from crescendo.privacy.planning.protection import Withheld
+from crescendo.privacy.guarantee import Guarantee
+from crescendo.privacy.protection import Withheld
 from crescendo.report.numbers import number, size, times
 from crescendo.runs.prepare import Prepared
 from crescendo.runs.result import Result, Row

@@ -32,13 +32,13 @@ from crescendo.network.transport.retry import Backoff, Unreachable
 from crescendo.network.transport.shutdown import ShutdownRequest
 from crescendo.objectives import ModelFile
 from crescendo.objectives.score import Measured
-from crescendo.privacy.accounting.book import Account, Promise, tight
 from crescendo.privacy.mechanisms.noise import Source as Randomness
 from crescendo.privacy.mechanisms.noise import SystemSource
 from crescendo.storage.ledger.ledger_store import Ledger
 from crescendo.storage.round_checkpoint import remove_stale
 from crescendo.whole_files import make_folder
 from crescendo.worker import Worker
+from crescendo_dp.ledger.book import Account, Promise, tight
 
 # What a server is told. Why a ledger does not allow terms (too little left, another federation is open, too many offers) stays
 # with the client, and so does why its machine fails.

@@ -41,11 +41,11 @@ from crescendo.logs import Log, quiet
 from crescendo.network.client.checkpoints import Checkpoints, Exported
 from crescendo.network.client.seen import Seen
 from crescendo.network.transport.wording import named
-from crescendo.privacy.accounting.events import Event
 from crescendo.storage.ledger.ledger_store import Ledger
 from crescendo.storage.ledger.outbox import Release
 from crescendo.storage.round_checkpoint import RoundCheckpoint
 from crescendo.worker import Worker
+from crescendo_dp.events import Event
 
 PIECE = 0.01  # seconds of work between two looks at the notes
 MOST_FAILED = 3  # rounds in a row: then it is hardly a record, and the budget is better kept

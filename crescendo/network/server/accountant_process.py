@@ -16,8 +16,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 
 from crescendo.errors import CrescendoError
-from crescendo.privacy.accounting.accountant import account
-from crescendo.privacy.accounting.events import Counted, from_json, to_json
+from crescendo_dp.accounting.epsilon import account
+from crescendo_dp.events import Counted, from_json, to_json
 
 Accountant = Callable[[Counted, float], Awaitable[float]]
 Accountants = Callable[[], AbstractAsyncContextManager[Accountant]]

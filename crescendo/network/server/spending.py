@@ -18,9 +18,9 @@ import numpy as np
 from crescendo.core.messages import Settled
 from crescendo.logs import Log, quiet
 from crescendo.network.server.accountant_process import AccountantFailed, Accountants, accountant_process
-from crescendo.privacy.accounting import renyi
-from crescendo.privacy.accounting.events import Counted, Event, PoissonGaussian, tally
 from crescendo.privacy.mechanisms.certificate import Certificate
+from crescendo_dp.accounting import renyi
+from crescendo_dp.events import Counted, Event, PoissonGaussian, tally
 
 PATIENCE = 3.0  # seconds that an answer waits for the quick bounds, and again for the tight numbers
 AT_ONCE = 8  # tight numbers that one question may ask for; the next question asks for more

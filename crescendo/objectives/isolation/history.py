@@ -19,7 +19,7 @@ from crescendo.core.arrays import Floats, Ints
 from crescendo.data.records import Records
 from crescendo.errors import CrescendoError
 from crescendo.objectives.base import Slots
-from crescendo.objectives.own_code import own_code_failed
+from crescendo_dp.own_code import own_code_failed
 
 if TYPE_CHECKING:
     from crescendo.objectives.own import OwnModel

@@ -11,7 +11,7 @@ from importlib.util import find_spec, resolve_name
 from types import CodeType, ModuleType
 from typing import Any
 
-from crescendo.objectives.own_code import is_ours
+from crescendo_dp.own_code import is_ours
 
 _OF_GLOBALS = {"LOAD_GLOBAL", "STORE_GLOBAL", "DELETE_GLOBAL", "LOAD_NAME", "STORE_NAME", "DELETE_NAME"}
 _FRAMEWORKS = sys.stdlib_module_names | {

@@ -21,7 +21,7 @@ from crescendo.objectives.neural.jax_stepper import JaxStepper
 from crescendo.objectives.neural.neural_model import NeuralModel, Options, one_by_one, optimiser_of, split_options
 from crescendo.objectives.neural.probes import independent
 from crescendo.objectives.neural.pytrees import Leaves
-from crescendo.objectives.own_code import own_code_failed
+from crescendo_dp.own_code import own_code_failed
 
 if TYPE_CHECKING:
     from crescendo.data.records import Records

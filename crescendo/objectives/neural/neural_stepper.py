@@ -10,7 +10,7 @@ from crescendo.core.arrays import Array, Floats, Vector
 from crescendo.errors import CrescendoError, UsageError
 from crescendo.objectives.base import Slots, StepperState, stored
 from crescendo.objectives.neural.neural_model import NeuralModel
-from crescendo.objectives.own_code import own_code_failed
+from crescendo_dp.own_code import own_code_failed
 
 
 class NeuralStepper(ABC):

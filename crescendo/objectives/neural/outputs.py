@@ -18,7 +18,7 @@ def check_outputs(outputs: Any, loss: Any, classes: int, name: str) -> None:
     >>> check_outputs(torch.zeros(1, 3), nn.CrossEntropyLoss(), 3, "Net")
     >>> check_outputs(torch.zeros(1, 1), nn.CrossEntropyLoss(), 2, "Net")  # doctest: +ELLIPSIS
     Traceback (most recent call last):
-    crescendo.errors.ConfigError: Net gives 1 number for a record, and cross-entropy needs one for each of 2 classes; ...
+    crescendo_dp.errors.ConfigError: Net gives 1 number for a record, and cross-entropy needs one for each of 2 classes; ...
     """
     if loss is not nn.functional.cross_entropy and not isinstance(loss, nn.CrossEntropyLoss):
         return

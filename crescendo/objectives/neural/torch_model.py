@@ -33,7 +33,7 @@ from crescendo.objectives.neural.neural_model import NeuralModel, Options, optim
 from crescendo.objectives.neural.outputs import check_outputs, decided
 from crescendo.objectives.neural.per_record import PerRecord
 from crescendo.objectives.neural.torch_stepper import TorchStepper
-from crescendo.objectives.own_code import own_code_failed
+from crescendo_dp.own_code import own_code_failed
 
 if TYPE_CHECKING:
     from crescendo.data.records import Records

@@ -37,11 +37,13 @@ from crescendo.core.terms import Terms
 from crescendo.errors import Refused
 from crescendo.objectives.base import Objective
 from crescendo.objectives.layer_clips import LayerClips
-from crescendo.privacy.accounting.directed_rounding import down
-from crescendo.privacy.accounting.event_kinds import EventKinds
-from crescendo.privacy.accounting.events import Event
-from crescendo.privacy.accounting.planned_events import PlannedEvents
-from crescendo.privacy.mechanisms.sigmas import Sigmas
+from crescendo_dp.directed_rounding import down
+from crescendo_dp.event_kinds import EventKinds
+from crescendo_dp.events import Event
+from crescendo_dp.planned_events import PlannedEvents
+from crescendo_dp.planning.sigmas import Sigmas
+from crescendo_dp.planning.target import RARE
+from crescendo_dp.sampling_rate import rate_of
 
 if TYPE_CHECKING:
     from crescendo.privacy.mechanisms.mechanism import Mechanism
@@ -49,8 +51,6 @@ if TYPE_CHECKING:
     from crescendo.privacy.mechanisms.proposal import Proposal
 
 _TOGETHER = 1 << 16  # rounds whose events are made together
-
-RARE = 1e-9  # the most of delta that rare events may take: a draw beyond its bound, noise whose bits were stopped
 
 
 @dataclass(frozen=True)
@@ -145,15 +145,6 @@ class Certificate:
                 f"{printed(self.failure / RARE, 2, up=True)} would pass"
             )
         return down(delta, self.failure)
-
-
-def rate_of(slots: int, records: int) -> float:
-    """slots / records as a multiple of 2^-53, rounded up: uniform numbers are such multiples, so this is what is realised.
-
-    >>> rate_of(1, 3) * 2**53 == 3002399751580331, rate_of(1, 10**30) == 2.0**-53
-    (True, True)
-    """
-    return -(-(slots << 53) // records) * 2.0**-53
 
 
 def printed(limit: float, digits: int = 6, up: bool = False) -> str:

@@ -19,7 +19,7 @@ from crescendo.privacy.mechanisms.certificate import Certificate
 from crescendo.privacy.mechanisms.local import Local
 from crescendo.privacy.mechanisms.minibatch import Minibatch
 from crescendo.privacy.mechanisms.proposal import Proposal
-from crescendo.privacy.mechanisms.sigmas import Sigmas
+from crescendo_dp.planning.sigmas import Sigmas
 
 NONE = "none"  # what run files call the lack of a mechanism
 

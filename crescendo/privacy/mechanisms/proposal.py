@@ -19,8 +19,6 @@ from crescendo.core.terms import Terms
 from crescendo.errors import Refused, UsageError
 from crescendo.objectives.base import Objective, Stepper
 from crescendo.objectives.layer_clips import LayerClips
-from crescendo.privacy.accounting.directed_rounding import length_up
-from crescendo.privacy.accounting.events import Event, PoissonGaussian
 from crescendo.privacy.mechanisms.admission import check_norm_bound
 from crescendo.privacy.mechanisms.certificate import Certificate, Requirement, printed
 from crescendo.privacy.mechanisms.extremes import Extremes, Rounds
@@ -29,12 +27,14 @@ from crescendo.privacy.mechanisms.mechanism import Mechanism, Private
 from crescendo.privacy.mechanisms.noise import Source
 from crescendo.privacy.mechanisms.reach import LOG_CHANCE, Lengths, pulls, reach
 from crescendo.privacy.mechanisms.rounding import LEAST, LOG_RARE, MOST, MOST_SLACK, UNDECLARED, most_drawn
-from crescendo.privacy.mechanisms.sigmas import Sigmas
+from crescendo_dp.directed_rounding import length_up
+from crescendo_dp.events import Event, PoissonGaussian
+from crescendo_dp.planning.calibration import MOST_SIGMA
+from crescendo_dp.planning.sigmas import Sigmas
 
 if TYPE_CHECKING:
     from crescendo.data.records import Records
 
-MOST_SIGMA = 1e6
 _MOST_RECORDS = 10**12
 _LONGEST = 1e150  # a model's length, whose square is still a float
 

@@ -15,7 +15,7 @@ import numpy as np
 from crescendo.core.arrays import Floats, Ints
 from crescendo.core.terms import Terms
 from crescendo.privacy.mechanisms.extremes import Rounds
-from crescendo.privacy.mechanisms.sigmas import Sigmas
+from crescendo_dp.planning.sigmas import Sigmas
 
 LOG_CHANCE = 31.0  # exp(-31) = 3e-14: the chance of each thing that is taken not to happen
 _SLACK = 1.001  # the noise is enlarged by rounding's share, at most this

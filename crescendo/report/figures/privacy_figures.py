@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from crescendo.privacy.accounting.meaning import percent
 from crescendo.report.figures.plain import Figure, end, figure, line, rounds_axis, shown_name
 from crescendo.report.numbers import digits
 from crescendo.report.privacy_story import PrivacyStory
+from crescendo_dp.meaning.odds_and_attacks import percent
 
 COLOURS = ("@accent", "@second", "@third", "@fourth", "@fifth", "@sixth", "@seventh", "@eighth")
 

@@ -23,12 +23,12 @@ from crescendo.core.terms import Terms
 from crescendo.data.records import Dataset, Records, as_records
 from crescendo.errors import ConfigError
 from crescendo.objectives.base import Objective, Slots, Stepper
+from crescendo.privacy.guarantee import Guarantee
 from crescendo.privacy.mechanisms.certificate import Certificate
 from crescendo.privacy.mechanisms.mechanism import Mechanism
 from crescendo.privacy.mechanisms.mechanism_kinds import certify
 from crescendo.privacy.mechanisms.noise import SeededSource, Source
-from crescendo.privacy.planning.guarantee import Guarantee
-from crescendo.privacy.planning.protection import Withheld
+from crescendo.privacy.protection import Withheld
 from crescendo.runs.prepare import Prepared, prepare
 from crescendo.runs.simulate import run_prepared
 

@@ -16,8 +16,8 @@ from crescendo.data.records import Label
 from crescendo.data.tables.feature_schema import NumberColumn, Schema
 from crescendo.objectives.nets.net_names import is_net, name_of
 from crescendo.objectives.objective_kinds import OBJECTIVES
-from crescendo.privacy.planning.guarantee import Guarantee
-from crescendo.privacy.planning.protection import Withheld
+from crescendo.privacy.guarantee import Guarantee
+from crescendo.privacy.protection import Withheld
 from crescendo.runs import result_view
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from crescendo.errors import UsageError
-from crescendo.privacy.accounting.book import Price, tight
 from crescendo.storage.ledger.open_ledger import open_ledger
+from crescendo_dp.ledger.book import Price, tight
 
 
 @dataclass(frozen=True)

@@ -4,9 +4,9 @@ import math
 from dataclasses import asdict, fields
 from typing import Any
 
-from crescendo.privacy.accounting.book import Account, Book, Price, Promise
-from crescendo.privacy.accounting.budget import Budget, Orders
-from crescendo.privacy.accounting.planned_events import PlannedEvents
+from crescendo_dp.ledger.book import Account, Book, Price, Promise
+from crescendo_dp.ledger.budget import Budget, Orders
+from crescendo_dp.planned_events import PlannedEvents
 
 
 def budget_body(budget: Budget, dataset: str, instance: str) -> dict[str, Any]:

@@ -5,7 +5,7 @@ bytes are sent. So what was sent was charged, and what is sent again is what was
 bytes of a round that was released earlier, whatever it is given. A charged round whose bytes are gone is void: nothing of it
 can be sent any more, and it is never computed again.
 
-The arithmetic is in `crescendo.privacy.accounting.book`, the file in `crescendo.storage.ledger.ledger_file`.
+The arithmetic is in `crescendo_dp.ledger.book`, the file in `crescendo.storage.ledger.ledger_file`.
 """
 
 from __future__ import annotations
@@ -20,9 +20,6 @@ from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 from crescendo import system
 from crescendo.core.messages import Settled
 from crescendo.errors import DataError, Refused, UsageError
-from crescendo.privacy.accounting.book import Account, Book, Price, Promise, Total, tight
-from crescendo.privacy.accounting.budget import Budget
-from crescendo.privacy.accounting.events import Counted, Event, tally
 from crescendo.storage.ledger.head_note import Head
 from crescendo.storage.ledger.ledger_entries import (
     budget_body,
@@ -34,6 +31,9 @@ from crescendo.storage.ledger.ledger_entries import (
 from crescendo.storage.ledger.ledger_file import LedgerEntry, LedgerFile
 from crescendo.storage.ledger.offers import Offers
 from crescendo.storage.ledger.outbox import Outbox, Release
+from crescendo_dp.events import Counted, Event, tally
+from crescendo_dp.ledger.book import Account, Book, Price, Promise, Total, tight
+from crescendo_dp.ledger.budget import Budget
 
 _Given = ParamSpec("_Given")
 _Answer = TypeVar("_Answer")

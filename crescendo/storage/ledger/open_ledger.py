@@ -4,10 +4,10 @@ from pathlib import Path
 
 from crescendo import system
 from crescendo.errors import DataError, Refused
-from crescendo.privacy.accounting.budget import Budget
 from crescendo.storage.ledger.ledger_entries import budget_body
 from crescendo.storage.ledger.ledger_file import LedgerFile
 from crescendo.storage.ledger.ledger_store import Ledger
+from crescendo_dp.ledger.budget import Budget
 
 
 def open_ledger(

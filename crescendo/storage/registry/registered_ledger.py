@@ -20,13 +20,13 @@ from shlex import quote
 
 from crescendo import system
 from crescendo.errors import CrescendoError, DataError, Refused, UsageError
-from crescendo.privacy.accounting.budget import Budget
 from crescendo.storage.ledger.head_note import Head, note, read_note
 from crescendo.storage.ledger.ledger_store import Ledger
 from crescendo.storage.ledger.open_ledger import open_ledger
 from crescendo.storage.registry.ledger_registry import KnownLedger, KnownLedgers, LedgerRegistry
 from crescendo.storage.registry.record_sketch import RecordSketch
 from crescendo.storage.registry.witness_file import WitnessFile
+from crescendo_dp.ledger.budget import Budget
 
 Sketched = Callable[[bytes], RecordSketch]
 """Makes the sketch of some records with a key."""

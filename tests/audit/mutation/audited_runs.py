@@ -76,7 +76,7 @@ DELTA = 1e-5
 def audited(name: str, runs: int, tries: int) -> list[str]:
     """The checks that fail in this run; a sound program has none."""
     from crescendo.audit import audit
-    from crescendo.privacy.accounting.accountant import account
+    from crescendo_dp.accounting.epsilon import account
 
     certificate, objective, features = RUNS[name]()
     claimed = account(certificate.events(0), certificate.usual_delta(DELTA)).epsilon

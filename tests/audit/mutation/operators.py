@@ -16,6 +16,7 @@ from types import CodeType
 from typing import Any
 
 PACKAGE = Path(__file__).parents[3]
+SOURCES = (PACKAGE / "crescendo", PACKAGE / "dp" / "crescendo_dp")
 
 _Changed = tuple[str, ast.AST]  # the rule's name and what stands in the place of a node
 _OPPOSITE: dict[type[ast.AST], type[ast.AST]] = {
@@ -116,7 +117,8 @@ class Mutant:
 
 
 def path_of(module: str) -> Path:
-    return PACKAGE / (module.replace(".", "/") + ".py")
+    home = PACKAGE / "dp" if module.startswith("crescendo_dp.") else PACKAGE
+    return home / (module.replace(".", "/") + ".py")
 
 
 def mutants_of(module: str, left_out: frozenset[str] = frozenset()) -> Iterator[Mutant]:

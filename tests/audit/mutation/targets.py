@@ -29,19 +29,20 @@ class Target:
 
 def _file(name: str) -> str:
     folder, _, what = name.rpartition("/")
-    return f"tests/{folder}/test_{what}.py"
+    return f"dp/tests/test_{what}.py" if folder == "dp" else f"tests/{folder}/test_{what}.py"
 
 
 def _target(module: str, role: Role, mutants: int, tests: str, left_out: str = "") -> Target:
-    return Target(f"crescendo.{module}", role, mutants, tuple(map(_file, tests.split())), frozenset(left_out.split()))
+    name = module if module.startswith("crescendo_dp.") else f"crescendo.{module}"
+    return Target(name, role, mutants, tuple(map(_file, tests.split())), frozenset(left_out.split()))
 
 
 _MECHANISMS = "privacy/mechanisms privacy/rounding privacy/mechanism_kinds"
 _SEEDED = "privacy/seeded_releases"
-_LEDGER = "privacy/ledger storage/ledger_file storage/ledger_check"
+_LEDGER = "dp/ledger storage/ledger_file storage/ledger_check"
 _KERNELS = "objectives/steps objectives/logistic objectives/records_by_themselves"
 _DRAFTS = "drafter/draft_certificate drafter/drafts_attacked"
-_ACCOUNTANT = "privacy/accountant"
+_ACCOUNTANT = "dp/accountant"
 
 TARGETS = (
     _target("privacy.mechanisms.minibatch", "released", 18, f"{_MECHANISMS} {_SEEDED} privacy/layer_clips", "remedy"),
@@ -51,7 +52,7 @@ TARGETS = (
     _target("privacy.mechanisms.noise", "released", 14, f"privacy/noise {_SEEDED}"),
     _target("privacy.mechanisms.rounding", "certified", 8, "privacy/rounding"),
     _target("privacy.mechanisms.admission", "released", 11, _MECHANISMS, "enough_declared"),
-    _target("privacy.mechanisms.certificate", "certified", 10, f"{_MECHANISMS} privacy/event_kinds", "printed"),
+    _target("privacy.mechanisms.certificate", "certified", 10, f"{_MECHANISMS} dp/event_kinds", "printed"),
     _target("privacy.mechanisms.mechanism", "released", 11, f"{_MECHANISMS} {_SEEDED}", "Plain"),
     _target(
         "privacy.mechanisms.proposal",
@@ -62,7 +63,7 @@ TARGETS = (
     ),
     _target("privacy.mechanisms.reach", "certified", 10, "privacy/reach"),
     _target("privacy.mechanisms.extremes", "certified", 8, "privacy/extremes privacy/mechanisms"),
-    _target("privacy.mechanisms.sigmas", "certified", 5, "privacy/mechanisms privacy/family", "aggregated rounds"),
+    _target("crescendo_dp.planning.sigmas", "certified", 5, "privacy/mechanisms dp/family", "aggregated rounds"),
     _target("worker", "released", 10, "simulator/worker network/client/resumed_rounds"),
     _target("core.client", "released", 10, "core/client", "lost"),
     _target("core.random", "released", 5, f"core/random {_SEEDED}"),
@@ -83,13 +84,13 @@ TARGETS = (
     ),
     _target("objectives.linear.compiled_stepper", "released", 6, "objectives/steps objectives/logistic"),
     _target("objectives.isolation.isolated_stepper", "released", 4, "objectives/isolation objectives/own"),
-    _target("privacy.accounting.accountant", "charged", 8, _ACCOUNTANT, "_Cache"),
-    _target("privacy.accounting.loss", "charged", 10, _ACCOUNTANT),
-    _target("privacy.accounting.tilted", "charged", 10, _ACCOUNTANT),
-    _target("privacy.accounting.renyi", "charged", 5, _ACCOUNTANT),
-    _target("privacy.accounting.directed_rounding", "charged", 5, f"{_ACCOUNTANT} privacy/ledger"),
-    _target("privacy.accounting.planned_events", "charged", 5, "privacy/event_kinds privacy/events privacy/ledger"),
-    _target("privacy.accounting.book", "charged", 6, _LEDGER, "summary"),
+    _target("crescendo_dp.accounting.epsilon", "charged", 8, _ACCOUNTANT, "_Cache"),
+    _target("crescendo_dp.accounting.privacy_loss", "charged", 10, _ACCOUNTANT),
+    _target("crescendo_dp.accounting.tilted_fft", "charged", 10, _ACCOUNTANT),
+    _target("crescendo_dp.accounting.renyi", "charged", 5, _ACCOUNTANT),
+    _target("crescendo_dp.directed_rounding", "charged", 5, f"{_ACCOUNTANT} dp/ledger"),
+    _target("crescendo_dp.planned_events", "charged", 5, "dp/event_kinds dp/events dp/ledger"),
+    _target("crescendo_dp.ledger.book", "charged", 6, _LEDGER, "summary"),
     _target("storage.ledger.ledger_store", "charged", 11, f"{_LEDGER} storage/ledger_kills"),
     _target("storage.ledger.outbox", "charged", 5, f"{_LEDGER} storage/ledger_kills"),
     _target("drafter.noisy_counts", "drafted", 6, "drafter/private_draft drafter/drafts_attacked"),

@@ -28,7 +28,7 @@ from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
-from tests.audit.mutation.operators import PACKAGE, Mutant, path_of
+from tests.audit.mutation.operators import PACKAGE, SOURCES, Mutant, path_of
 from tests.audit.mutation.targets import BY_MODULE
 
 SHORT, DEFAULT = ((4, 8), (12, 100)), (400, 200)  # runs and tries; the last are those of `crescendo audit`
@@ -50,12 +50,12 @@ def warm() -> None:
     import scipy.signal
     import scipy.stats  # noqa: F401
 
-    from crescendo.privacy.accounting import accountant
+    from crescendo_dp.accounting import epsilon
     from tests.audit.mutation.audited_runs import RUNS, audited
 
     for name in [*RUNS][:4]:
         audited(name, *SHORT[0])
-    accountant.cache = accountant._Cache()
+    epsilon.cache = epsilon._Cache()
     for one in gc.get_objects():
         if isinstance(one, functools._lru_cache_wrapper):
             one.cache_clear()
@@ -146,7 +146,8 @@ def _plant(mutant: Mutant, code: CodeType, cache: Path | None) -> None:
         else:
             vars(config)["CACHE_DIR"] = os.fspath(cache)
     for name in [*sys.modules]:
-        if name.partition(".")[0] in ("crescendo", "tests", "lab") and not name.startswith("tests.audit.mutation"):
+        ours = ("crescendo", "crescendo_dp", "tests", "lab")
+        if name.partition(".")[0] in ours and not name.startswith("tests.audit.mutation"):
             del sys.modules[name]
     sys.modules.pop("tests.audit.mutation.audited_runs", None)
     sys.meta_path.insert(0, _Planted(mutant.module, code))
@@ -233,12 +234,15 @@ def reached(kept: Path | None) -> dict[str, dict[str, list[int]]]:
 
 def _digest() -> str:
     """Of the package and of the runs."""
-    files = [*sorted((PACKAGE / "crescendo").rglob("*.py")), PACKAGE / "tests/audit/mutation/audited_runs.py"]
+    files = [
+        *(file for folder in SOURCES for file in sorted(folder.rglob("*.py"))),
+        PACKAGE / "tests/audit/mutation/audited_runs.py",
+    ]
     return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
 
 
 def _traced(name: str) -> dict[str, list[int]]:
-    folder = os.fspath(PACKAGE / "crescendo") + os.sep
+    folders = tuple(os.fspath(folder) + os.sep for folder in SOURCES)
     lines: dict[str, set[int]] = {}
 
     def local(frame: Any, event: str, _: Any) -> Any:
@@ -248,7 +252,7 @@ def _traced(name: str) -> dict[str, list[int]]:
 
     def begins(frame: Any, event: str, _: Any) -> Any:
         file = frame.f_code.co_filename
-        if not file.startswith(folder) or "/audit/" in file:
+        if not file.startswith(folders) or "/audit/" in file:
             return None
         lines.setdefault(file, set()).add(frame.f_lineno)
         return local
@@ -264,7 +268,7 @@ def _traced(name: str) -> dict[str, list[int]]:
 
 
 def _module_of(file: str) -> str:
-    return ".".join(Path(file).relative_to(PACKAGE).with_suffix("").parts)
+    return ".".join(Path(file).relative_to(PACKAGE).with_suffix("").parts).removeprefix("dp.")
 
 
 def runs_for(mutant: Mutant, lines: Mapping[str, Mapping[str, Sequence[int]]]) -> list[str]:

@@ -10,8 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from crescendo.privacy import PoissonGaussian, account
-from crescendo.privacy.paper import theorems as of
+from crescendo_dp import PoissonGaussian, account
+from crescendo_dp.paper import theorems as of
+from crescendo_dp.paper.constants import Constants
+from crescendo_dp.paper.recipe import _true_rounds
 from lab.experiments import as_printed, privacy_examples
 from lab.experiments.printed_examples import DELTA, ERRORS, EXAMPLE_3, FORMULAS, TIGHT, PrintedValue, tight
 
@@ -62,3 +64,16 @@ def test_an_error_of_the_paper_is_stated_with_what_it_prints_and_what_is_true() 
     stated = privacy_examples.statements([privacy_examples.values("formulas"), privacy_examples.values("errors")])
     assert {one.what for one in stated if one.verdict == "not reproduced"} == set(privacy_examples.PRINTED_WRONG)
     assert all(one.verdict in ("reproduced", "not reproduced") for one in stated)
+
+
+def test_k_star_corrected_keeps_the_last_rate_under_the_limit_and_as_printed_does_not() -> None:
+    records, gradients, sigma, first = 10_000, 25_000, 8.0, 64.0
+    corrected = lambda *letters: Constants(*letters).D  # noqa: E731
+    for name, factor, holds in (("corrected", corrected, True), ("printed", as_printed.D, False)):
+        gamma = 0.0
+        for _ in range(100):
+            q = factor(1, 1 / math.e, sigma, gamma) * records / gradients
+            m = first / (records * q)
+            rounds = _true_rounds(records * q, m, 1, gradients)
+            gamma = m / rounds
+        assert (q * (rounds + m) <= 1 / math.e / sigma) == holds, name

@@ -7,8 +7,8 @@ import re
 
 import pytest
 
-from crescendo.privacy.accounting.accountant import account
-from crescendo.privacy.accounting.events import PoissonGaussian
+from crescendo_dp.accounting.epsilon import account
+from crescendo_dp.events import PoissonGaussian
 from lab.trials.foreign_mechanisms import DELTA, EXAMPLES, SOUND, UNSOUND, Foreign
 
 FEWER = {"LocalDp": 1_000_000, "OverDrawn": 100_000}  # releases than in the experiment: enough for one seed

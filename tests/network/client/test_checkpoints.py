@@ -25,7 +25,6 @@ from crescendo.errors import DataError
 from crescendo.network.client.checkpoints import MOST_STARTS, Checkpoints
 from crescendo.network.client.participant import Participant
 from crescendo.objectives import Logistic
-from crescendo.privacy.accounting.budget import Budget
 from crescendo.privacy.mechanisms.mechanism import Private
 from crescendo.privacy.mechanisms.mechanism_kinds import certify
 from crescendo.privacy.mechanisms.minibatch import FrozenStepper
@@ -40,6 +39,7 @@ from crescendo.storage.ledger.outbox import Release
 from crescendo.storage.round_checkpoint import RoundCheckpoint, checkpoint_path, remove_stale
 from crescendo.storage.state_file import State
 from crescendo.worker import Worker
+from crescendo_dp.ledger.budget import Budget
 from tests import children
 from tests.federation.agreements import agreement
 from tests.storage.ledger_play import cheap

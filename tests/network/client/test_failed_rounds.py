@@ -16,7 +16,6 @@ from crescendo.data.records import as_records
 from crescendo.errors import UsageError
 from crescendo.network.client.participant import MOST_FAILED, Participant
 from crescendo.objectives import Traits
-from crescendo.privacy.accounting.budget import Budget
 from crescendo.privacy.mechanisms.mechanism import Private
 from crescendo.privacy.mechanisms.mechanism_kinds import certify
 from crescendo.privacy.mechanisms.noise import SeededSource
@@ -26,6 +25,7 @@ from crescendo.storage.ledger.ledger_store import Ledger
 from crescendo.storage.ledger.open_ledger import open_ledger
 from crescendo.storage.ledger.outbox import Release
 from crescendo.worker import Worker
+from crescendo_dp.ledger.budget import Budget
 from tests.federation.agreements import agreement
 from tests.objectives.bare import Bare
 from tests.storage.ledger_play import cheap

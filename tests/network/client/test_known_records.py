@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 
 import crescendo.network.client.join as join_module
-import crescendo.privacy.planning.guarantee as guarantee_module
+import crescendo.privacy.guarantee as guarantee_module
 from crescendo.errors import UsageError
 from crescendo.federation.own_records import RecordSource
 from crescendo.federation.policy import Policy
 from crescendo.network.client.join import Joined, join
 from crescendo.network.transport.channels import Endpoint
 from crescendo.network.transport.retry import Backoff
-from crescendo.privacy.accounting.accountant import account
 from crescendo.storage.ledger.open_ledger import open_ledger
+from crescendo_dp.accounting.epsilon import account
 from tests.cli.joining_clients import ONE, played, records
 from tests.conformance.cases import PRIVATE
 from tests.network.live_server import LiveServer, live_server

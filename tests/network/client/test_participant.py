@@ -16,14 +16,14 @@ from crescendo.data.records import as_records
 from crescendo.errors import Refused, UsageError
 from crescendo.network.client.participant import Participant
 from crescendo.network.client.seen import Seen
-from crescendo.privacy.accounting.budget import Budget
-from crescendo.privacy.accounting.events import PoissonGaussian
 from crescendo.schedules.sizes import ConstantSizes, CutSizes
 from crescendo.schedules.steps import ConstantSteps
 from crescendo.storage.ledger.ledger_store import Ledger
 from crescendo.storage.ledger.open_ledger import open_ledger
 from crescendo.storage.ledger.outbox import Release
 from crescendo.worker import Worker
+from crescendo_dp.events import PoissonGaussian
+from crescendo_dp.ledger.budget import Budget
 from tests.federation.agreements import agreement
 from tests.objectives.bare import Bare
 

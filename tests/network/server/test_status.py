@@ -28,12 +28,12 @@ from crescendo.network.server import status
 from crescendo.network.server.accountant_process import Accountant, AccountantFailed, Accountants, accountant_process
 from crescendo.network.server.spending import Price, SpendingTracker
 from crescendo.network.transport.channels import Endpoint
-from crescendo.privacy.accounting.accountant import account
-from crescendo.privacy.accounting.events import Counted, PoissonGaussian, tally
 from crescendo.privacy.mechanisms.certificate import Certificate
 from crescendo.runs.serving import _remembered_terms
 from crescendo.storage.journal.durable_server import DurableServer
 from crescendo.storage.journal.journal_entries import Received
+from crescendo_dp.accounting.epsilon import account
+from crescendo_dp.events import Counted, PoissonGaussian, tally
 from tests.conformance.cases import CASES, PRIVATE, case
 from tests.network.live_server import LiveServer, live_server
 

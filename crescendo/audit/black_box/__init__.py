@@ -1,1 +1,0 @@
-"""The audit of anybody's mechanism: releases in, a lower bound on epsilon out."""

@@ -1,1 +1,0 @@
-"""What releases cost: events, the tight accountant, and the arithmetic of a budget over federations."""

@@ -1,1 +1,0 @@
-"""The paper's theorems and procedures as printed, for comparison."""

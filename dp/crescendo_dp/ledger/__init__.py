@@ -1,0 +1,1 @@
+"""Ledger: the arithmetic of a privacy budget that several releases share."""

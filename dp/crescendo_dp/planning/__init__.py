@@ -1,0 +1,1 @@
+"""Planning: from a privacy budget to a schedule of rounds and their noise."""
