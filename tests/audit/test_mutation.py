@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests import children
 from tests.audit import mutate
 from tests.audit.mutation import trial as trials
 from tests.audit.mutation.explained import EXPLAINED
@@ -28,7 +30,10 @@ def draws() -> float:
     return float(import_module(ROUNDING).most_drawn(4, 1000))
 
 
-def test_a_mutant_is_planted_in_the_child_alone() -> None:
+# -- a child: `child` forks, which only a process with one thread may do, so each test is a function of such a process ------
+
+
+def _planted_alone() -> None:
     mutant = found(ROUNDING, "drop a term", "mean + beyond")
     sound, ended, _ = trials.child(draws, None, 60)
     assert (ended, sound) == ("return", draws())
@@ -36,15 +41,29 @@ def test_a_mutant_is_planted_in_the_child_alone() -> None:
     assert ended == "return" and changed == 8.0 and draws() == sound
 
 
-def test_a_mutant_of_a_module_is_met_where_it_is_imported_again() -> None:
+@pytest.mark.slow
+def test_a_mutant_is_planted_in_the_child_alone() -> None:
+    assert children.run(_planted_alone) == 0
+
+
+def _imported_again() -> None:
     mutant = next(one for one in mutants_of(ROUNDING) if (one.function, one.before) == ("<module>", "60"))
     assert trials.child(draws, mutant, 60)[0] != draws()
 
 
 @pytest.mark.slow
-def test_tests_of_a_module_meet_its_mutant_though_pytest_is_given_the_file() -> None:
+def test_a_mutant_of_a_module_is_met_where_it_is_imported_again() -> None:
+    assert children.run(_imported_again) == 0
+
+
+def _tests_meet_it() -> None:
     mutant = next(one for one in mutants_of(ROUNDING) if (one.function, one.before) == ("<module>", "60"))
     assert (trials.tests(mutant, (), None)[0] or "").endswith("most_drawn")  # its doctest
+
+
+@pytest.mark.slow
+def test_tests_of_a_module_meet_its_mutant_though_pytest_is_given_the_file() -> None:
+    assert children.run(_tests_meet_it) == 0
 
 
 def test_mutants_of_compiled_loops_are_audited_where_the_loops_are_called() -> None:
@@ -53,37 +72,42 @@ def test_mutants_of_compiled_loops_are_audited_where_the_loops_are_called() -> N
     assert trials.runs_for(mutant, lines) == ["local"]
 
 
-def test_a_mutant_of_a_method_that_is_a_property_is_planted() -> None:
-    def length() -> float:
-        from crescendo.objectives.layer_clips import LayerClips
+def _length() -> float:
+    from crescendo.objectives.layer_clips import LayerClips
 
-        return LayerClips(((1, 3.0), (1, 4.0))).length
+    return LayerClips(((1, 3.0), (1, 4.0))).length
 
+
+def _property() -> None:
     module = "crescendo.objectives.layer_clips"
     mutant = next(one for one in mutants_of(module) if one.function == "LayerClips.clips" or "hypot" in one.before)
-    assert (
-        trials.child(length, None, 60)[0] >= 5.0
-        and trials.child(length, mutant, 60)[:2] != trials.child(length, None, 60)[:2]
-    )
+    sound = trials.child(_length, None, 60)
+    assert sound[0] >= 5.0 and trials.child(_length, mutant, 60)[:2] != sound[:2]
+
+
+@pytest.mark.slow
+def test_a_mutant_of_a_method_that_is_a_property_is_planted() -> None:
+    assert children.run(_property) == 0
+
+
+def _hangs() -> None:
+    while True:
+        pass
+
+
+def _fails() -> None:
+    raise KeyError("x")
+
+
+def _ends() -> None:
+    assert trials.child(_hangs, None, 1)[1] == "hang"
+    assert trials.child(_fails, None, 60)[:2] == ("KeyError: 'x'", "error")
+    assert trials.child(os.abort, None, 60)[1] == "death"
 
 
 @pytest.mark.slow
 def test_a_child_that_hangs_or_dies_is_told_from_one_that_fails() -> None:
-    def hangs() -> None:
-        while True:
-            pass
-
-    def fails() -> None:
-        raise KeyError("x")
-
-    def dies() -> None:
-        import os
-
-        os.abort()
-
-    assert trials.child(hangs, None, 1)[1] == "hang"
-    assert trials.child(fails, None, 60)[:2] == ("KeyError: 'x'", "error")
-    assert trials.child(dies, None, 60)[1] == "death"
+    assert children.run(_ends) == 0
 
 
 def test_words_types_and_assertions_have_no_mutants() -> None:
@@ -122,8 +146,8 @@ def test_what_is_explained_is_still_there_to_be_explained() -> None:
 
 def test_the_tables_count_each_trial_once(tmp_path: Path) -> None:
     out = tmp_path / "trials.jsonl"
-    trials = [trial("a", audit={"run": "local", "runs": 4, "by": ["edges"]}), trial("b", test="t"), trial("c")]
-    out.write_text("".join(json.dumps(one) + "\n" for one in trials) + '{"key": "cut of')
+    made = [trial("a", audit={"run": "local", "runs": 4, "by": ["edges"]}), trial("b", test="t"), trial("c")]
+    out.write_text("".join(json.dumps(one) + "\n" for one in made) + '{"key": "cut of')
     known = mutate.stored(out)
     assert [*known] == ["a", "b", "c"]
     said = [*mutate.summary(known.values())]
