@@ -14,7 +14,7 @@ import numpy as np
 from crescendo.audit.driving.lead import Faults
 from crescendo.audit.driving.subject import Sources, Subject
 from crescendo.audit.driving.system_bits import tapped
-from crescendo.core.arrays import Ints
+from crescendo.core.arrays import Bools, Ints, Uints
 from crescendo.privacy.mechanisms.noise import Source
 
 BITS, SAMPLER = "random bits' source", "draws at full size"
@@ -110,10 +110,17 @@ def _stale(subject: Subject, sources: Sources, rng: np.random.Generator) -> str 
             i += 1
         if taken.size < made:
             return f"{made:,} bytes were handed out, and {taken.size:,} were read from the operating system for them"
-        strange = ~np.isin(np.concatenate(given), taken.words)
+        strange = _not_among(np.concatenate(given), taken.words)
     if strange.any():
         return f"{int(strange.sum())} of {len(strange)} random words are none that the operating system gave"
     return None
+
+
+def _not_among(few: Uints, many: Uints) -> Bools:
+    """Return which of the few words are not among the many. The many are not sorted: they may be a hundred megabytes."""
+    ordered = np.sort(few)
+    at = np.minimum(np.searchsorted(ordered, many), len(ordered) - 1)
+    return ~np.isin(few, many[ordered[at] == many])
 
 
 def _like_another(subject: Subject, sources: Sources, rng: np.random.Generator) -> str | None:
