@@ -267,7 +267,7 @@ def test_so_many_aggregators_have_streams_beside_one_for_each_client(many: int) 
     streams = AggregatorStreams(
         host, pending, Connections(pending), AdmittedStreams(host.admit, lambda event, **f: None)
     )
-    streams.links = set(range(3 + many))  # type: ignore[arg-type]
+    streams.links = dict.fromkeys(range(3 + many))  # type: ignore[arg-type]
     if many < SPARE_AGGREGATORS:
         assert streams._admitted(NodeHello("node"), None) is agreement
     else:

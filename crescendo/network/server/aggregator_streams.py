@@ -214,7 +214,7 @@ class AggregatorStreams:
         self, host: _AggregatorHost, pending: PendingStreams, connections: Connections, admitted: AdmittedStreams
     ) -> None:
         self._host, self._pending, self._connections, self._admitted_streams = host, pending, connections, admitted
-        self.links: set[AggregatorSession] = set()
+        self.links: dict[AggregatorSession, None] = {}  # in the order in which they came
         self._open: dict[str, _OpenLink] = {}  # of each name the newest
         self._interrupted = InterruptedStreams()
         self._streams: set[asyncio.Task[Any]] = set()
@@ -282,7 +282,7 @@ class AggregatorStreams:
         host, log = self._host, self._pending.log
         link = host.new_link(hello, MAX_QUEUED + 4 * self._pending.names)  # all clients may come by it at once
         opened, left = self._opened(link, agreement)
-        self.links.add(link)
+        self.links[link] = None
         log("aggregator_joined", link.name, aggregator=link.name)
 
         def broken(error: PeerError) -> Refusal:
@@ -298,7 +298,7 @@ class AggregatorStreams:
             with self._admitted_streams.counted(check, link.close, f"aggregator {hello.name}", expires):
                 await link.run(context, self._read_all(link, agreement, opened.assembly, context), broken)
         finally:
-            self.links.discard(link)
+            self.links.pop(link, None)
             if self._open.get(link.name) is opened:
                 del self._open[link.name]
                 self._interrupted.keep(link.name, Interrupted(opened.assembly.hand_over(), link.sent))

@@ -1,0 +1,52 @@
+"""Whole federations on a virtual clock: some seeds in every run of the tests, new ones in the soak; see ``python -m
+tests.network.virtual --help``."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from tests.network.virtual.__main__ import main
+from tests.network.virtual.kept_seeds import KEPT
+from tests.network.virtual.planted import plant
+from tests.network.virtual.runs import run
+from tests.network.virtual.schedules import drawn
+from tests.network.virtual.shrink import script
+
+FIXED = (0, 1, 5, 6, 13, 22, 24, 33, 36)
+SOAK_MINUTES = 8.0
+FOUND_BY = {  # a planted bug, and a seed that finds it in a second or two; the whole table: docs/security.md
+    "round_too_early": 0,
+    "fresh_noise": 1,
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [*FIXED, *KEPT])
+def test_a_federation_keeps_what_is_promised_whatever_goes_wrong(seed: int) -> None:
+    outcome = run(seed, drawn(seed))
+    assert not outcome.problems, f"python -m tests.network.virtual --seeds 1 --first-seed {seed} --log"
+
+
+@pytest.mark.slow
+def test_a_run_is_determined_by_its_seed() -> None:
+    once, again = (run(5, drawn(5)) for _ in range(2))
+    assert once.fingerprint == again.fingerprint
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("bug", FOUND_BY)
+def test_a_planted_bug_is_found(bug: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    plant(bug, monkeypatch)
+    assert run(FOUND_BY[bug], drawn(FOUND_BY[bug])).problems
+
+
+def test_the_script_of_a_failure_is_a_program() -> None:
+    compile(script(3, drawn(3), "lost_sync"), "script", "exec")
+
+
+@pytest.mark.soak
+def test_new_seeds() -> None:
+    first = random.SystemRandom().randrange(10_000, 10**9)
+    assert main(["--first-seed", str(first), "--minutes", str(SOAK_MINUTES)]) == 0
