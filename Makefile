@@ -78,7 +78,7 @@ clean:
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(STAMPS)/demo: $(PINS)
-	@echo "Setting up .venv: about 43 packages, 160 MB to download (700 MB installed), once."
+	@echo "Setting up .venv: about 39 packages, 160 MB to download (690 MB installed), once."
 	@$(call install,.[demo])
 
 $(STAMPS)/test: $(PINS)
