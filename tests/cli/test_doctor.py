@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from crescendo.build import build_id
 from crescendo.cli import checkup
 from crescendo.cli.main import app
 
@@ -74,6 +75,7 @@ def test_a_full_disk_few_files_and_a_clock_that_is_behind_are_told(monkeypatch: 
 def test_the_version_names_what_a_report_of_a_bug_needs() -> None:
     line = CliRunner().invoke(app, ["--version"]).stdout
     assert line.startswith("crescendo ") and "numpy " in line and "Python 3" in line and line.count("\n") == 1
+    assert f"(build {build_id()}; " in line
 
 
 def test_a_table_is_looked_at_in_place_of_the_machine(tmp_path: Path) -> None:

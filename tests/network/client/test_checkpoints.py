@@ -277,6 +277,7 @@ def rewritten(scene: Scene, **changes: Any) -> None:
         ({"client": "somebody"}, "it is of another client"),
         ({"ledger": "another"}, "it is of another ledger"),
         ({"program": "0.0.1"}, "it is of another program"),
+        ({"build": "0" * 12}, "it is of another build"),
         ({"records": "0" * 32}, "it is of other records"),
         ({"round": 2}, "it is of round 2"),
         ({"me": 1}, "at a slot that the round does not have"),

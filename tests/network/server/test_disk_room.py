@@ -12,14 +12,22 @@ import numpy as np
 import pytest
 
 from crescendo import system
+from crescendo.config.loading import read, read_served
 from crescendo.core.messages import Settled
+from crescendo.federation.agreement import Agreement
+from crescendo.logs import Log
 from crescendo.network.protocol.wire_messages import Ack, Refusal, Welcome
+from crescendo.network.server import serve
 from crescendo.network.server.liveness import LONGEST_WAIT, LivenessLimits
+from crescendo.network.server.serve import Listening
+from crescendo.runs.serving import serve_file
+from crescendo.storage.journal.durable_server import SNAPSHOT_BYTES, DurableServer
 from crescendo.storage.journal.journal_entries import Voided, from_bytes
 from crescendo.storage.journal.segments import Segments
 from crescendo.storage.ledger.open_ledger import open_ledger
 from crescendo.storage.upkeep.disk_room import WARNING, DiskRoom, Room, Usage, usual_reserve
 from tests.cli.joining_clients import ONE, OPEN, joined
+from tests.conformance.cases import case
 from tests.network.final_checks import pairs_in
 from tests.network.live_server import ONES, TWO, LiveServer, live_server, run_async
 from tests.network.server.test_liveness import Clock, clock
@@ -195,3 +203,24 @@ def test_each_limit_is_passed_at_one_byte_less(times: float, room: Room) -> None
     reserve = 10**8
     rooms = [room_with(Usage(times * reserve + more, 1e13), reserve) for more in (-1, 0, 1)]
     assert rooms[0] is room and rooms[1] is rooms[2] and rooms[1].value == room.value - 1
+
+
+@pytest.mark.parametrize("stated", [None, 123.0])
+def test_a_server_keeps_what_its_own_model_and_journal_need_or_what_the_operator_states(
+    stated: float | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Reached(Exception):
+        """The server would begin now."""
+
+    kept: list[float] = []
+
+    def begins(durable: DurableServer, agreed: Agreement, log: Log, disk: DiskRoom) -> None:
+        kept.extend([disk.reserve, usual_reserve(durable.model.nbytes, durable.snapshot_bytes)])
+        raise Reached
+
+    monkeypatch.setattr(serve, "Service", begins)
+    (tmp_path / "federation.toml").write_text(read(case(serve={"disk_reserve": stated} if stated else {})).to_toml())
+    with pytest.raises(Reached):
+        serve_file(read_served(tmp_path / "federation.toml"), Listening("127.0.0.1:0"), tmp_path / "state")
+    reserve, usual = kept
+    assert reserve == (usual if stated is None else stated * 1e6) and usual >= SNAPSHOT_BYTES
