@@ -1,7 +1,8 @@
 # make run    set up and train the example federation      make test   set up and run every check
 # make quick  the checks under a quarter of a second        make bench  the benchmarks
 # make setup  only make .venv                               make clean  remove .venv, caches and runs
-# make soak   the checks that take minutes: a federation whose processes are killed again and again
+# make soak   the checks that take minutes, within 50 of them: processes that are killed, cut off and on slow lines, fuzzers; CONTRIBUTING.md lists
+#             them; CRESCENDO_SOAK=8 make soak tries eight times as much, CRESCENDO_SOAK=0.1 a tenth
 # make search the property tests with new random examples
 # make coinstall  does crescendo-fl[network] install beside flwr, wandb and others? pip resolves, nothing is installed
 # make results  rewrites lab/results and docs/results.md: every short experiment, ten minutes on two cores; CRESCENDO_DATA names the data
@@ -39,7 +40,7 @@ quick: $(STAMPS)/test
 	$(BIN)/pytest -n 2 -m "not slow and not soak"
 
 soak: $(STAMPS)/test
-	$(BIN)/pytest -n 2 -m soak
+	$(BIN)/pytest -n 2 -m soak -rs
 
 search: $(STAMPS)/test
 	HYPOTHESIS_PROFILE=searching $(BIN)/pytest -n 2 -m "not soak"

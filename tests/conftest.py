@@ -8,17 +8,21 @@ from __future__ import annotations
 
 import itertools
 import os
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
+from tests.soak import FACTOR, MINUTES
+
 settings.register_profile("repeatable", derandomize=True, deadline=None)
 settings.register_profile("searching", deadline=None, print_blob=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
 
 ROOT = Path(__file__).resolve().parents[1]
+BEGAN = time.monotonic()
 
 
 @pytest.fixture(scope="session")
@@ -52,3 +56,17 @@ def own_registry(registries: Iterator[Path], monkeypatch: pytest.MonkeyPatch) ->
     folder = next(registries)
     monkeypatch.setenv("CRESCENDO_REGISTRY", os.fspath(folder))
     return folder
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """A longer soak has longer tests."""
+    for item in items:
+        if item.get_closest_marker("soak"):
+            item.add_marker(pytest.mark.timeout(900 * max(1.0, FACTOR)))
+
+
+@pytest.fixture(autouse=True)
+def soak_ends_in_time(request: pytest.FixtureRequest) -> None:
+    """No test of the soak begins after its time is over."""
+    if request.node.get_closest_marker("soak") and time.monotonic() - BEGAN > 60 * MINUTES:
+        pytest.skip(f"the {MINUTES:g} minutes of the soak are over; CRESCENDO_SOAK_MINUTES gives it more")

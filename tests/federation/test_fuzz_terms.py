@@ -13,6 +13,7 @@ from crescendo.federation.agreement import LONGEST, build_terms
 from tests.federation import fuzz_terms
 from tests.federation.fuzz_terms import POLICY, Found, fuzz, look_at
 from tests.federation.terms_texts import canonical, sound
+from tests.soak import times
 
 
 @pytest.mark.slow
@@ -23,7 +24,7 @@ def test_every_text_is_terms_or_one_sentence_and_noise_hides_what_accepted_ones_
 
 @pytest.mark.soak
 def test_a_hundred_thousand_texts() -> None:
-    fuzz(100_000, seed=1)
+    fuzz(times(100_000), seed=1)
 
 
 def private(mechanism: str = "minibatch") -> dict[str, Any]:

@@ -31,6 +31,7 @@ from tests.network.fuzzing import fuzz, fuzz_the_door
 from tests.network.hostile_client import HostileClient
 from tests.network.processes import CONTEXT, Federation, federation, run_server
 from tests.network.raw_streams import DEADLINE, End, RawStream, channel_to, check_end, memory_of
+from tests.soak import times
 
 GOOD, BAD = (0, 1, 2), 3
 MEMORY = 96 << 20  # what the server may grow by, whatever is done to it; what was seen is far below
@@ -159,6 +160,6 @@ def test_a_thousand_mutated_messages_stop_nobody(tmp_path: Path) -> None:
 @pytest.mark.soak
 @pytest.mark.parametrize("seed", [2, 3])
 def test_ten_thousand_mutated_messages_stop_nobody(seed: int, tmp_path: Path) -> None:
-    seen = play(tmp_path, count=12_000, rounds=600, seed=seed)
+    seen = play(tmp_path, count=times(12_000), rounds=600, seed=seed)
     print(dict(seen))
-    assert seen["messages"] >= 10_000 and seen["refused"] > 3_000
+    assert seen["messages"] >= times(10_000) and seen["refused"] > times(3_000)

@@ -16,6 +16,7 @@ from tests.network.final_checks import check_with_absences, entries_of, pairs_in
 from tests.network.process_tree import FLAT, TWO, Name, ProcessTree, Shape
 from tests.network.processes import CONTEXT, federation
 from tests.network.random_kills import AT_ONCE, long_case, some_seed
+from tests.soak import times
 
 ABSENT_AFTER = 1.0  # seconds
 LONG = 1.0  # seconds of the longest round: about as long as a stop, so that rounds end around each return
@@ -69,8 +70,8 @@ def outcome(tree: ProcessTree, kills: int, stops: int) -> None:
 def test_absences_in_long_rounds_and_kills_drop_nothing_that_was_charged(
     mechanism: str, shape: Shape, tmp_path: Path
 ) -> None:
-    rng, kills, stops = some_seed(), 125, 25
-    with slow_tree(tmp_path, mechanism, 80, shape) as tree:
+    rng, kills, stops = some_seed(), times(125), times(25)
+    with slow_tree(tmp_path, mechanism, times(80), shape) as tree:
         disturb(tree, rng, kills, stops)
         tree.wait()
         outcome(tree, kills, stops)

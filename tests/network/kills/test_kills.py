@@ -15,6 +15,7 @@ from tests.network.process_tree import FLAT, ProcessTree
 from tests.network.processes import federation
 from tests.network.proxy import BadNetwork
 from tests.network.random_kills import applied_in, kill_at_random, long_case, some_seed
+from tests.soak import times
 
 
 @pytest.mark.slow
@@ -59,10 +60,10 @@ def test_a_network_that_cuts_and_delays_loses_nothing(tmp_path: Path) -> None:
 @pytest.mark.parametrize("mechanism", ["none", "minibatch"])
 def test_kills_on_a_network_that_cuts_and_delays_lose_nothing(mechanism: str, tmp_path: Path) -> None:
     rng = some_seed()
-    with ProcessTree(federation(tmp_path, long_case(mechanism, rounds=400)), *FLAT) as tree:
+    with ProcessTree(federation(tmp_path, long_case(mechanism, rounds=times(400))), *FLAT) as tree:
         with BadNetwork(tree.made.port, rng) as network:
             tree.doors["server"] = network.port
-            kill_at_random(tree, rng, kills=50, whom="anybody")
+            kill_at_random(tree, rng, kills=times(50), whom="anybody")
             tree.wait()
         check(tree.made)
 
@@ -71,7 +72,7 @@ def test_kills_on_a_network_that_cuts_and_delays_lose_nothing(mechanism: str, tm
 @pytest.mark.parametrize("mechanism", ["none", "local"])
 @pytest.mark.parametrize("whom", ["server", "clients", "anybody", "several"])
 def test_fifty_kills_lose_nothing(mechanism: str, whom: str, tmp_path: Path) -> None:
-    with ProcessTree(federation(tmp_path, long_case(mechanism, rounds=600)), *FLAT) as tree:
-        kill_at_random(tree, some_seed(), kills=50, whom=whom)
+    with ProcessTree(federation(tmp_path, long_case(mechanism, rounds=times(600))), *FLAT) as tree:
+        kill_at_random(tree, some_seed(), kills=times(50), whom=whom)
         tree.wait()
         check(tree.made)

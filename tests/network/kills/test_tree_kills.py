@@ -18,6 +18,7 @@ from tests.network.process_tree import DEEP, TWO, ProcessTree, Shape
 from tests.network.processes import federation
 from tests.network.proxy import BadNetwork
 from tests.network.random_kills import kill_at_random, long_case, some_seed
+from tests.soak import times
 
 
 def planted(folder: Path, mechanism: str, rounds: int, shape: Shape) -> ProcessTree:
@@ -50,8 +51,8 @@ def test_a_few_kills_in_a_tree_lose_nothing(whom: str, mechanism: str, tmp_path:
 @pytest.mark.parametrize("mechanism", ["none", "local"])
 @pytest.mark.parametrize("whom", ["aggregators", "anybody", "several"])
 def test_fifty_kills_in_a_tree_lose_nothing(mechanism: str, whom: str, tmp_path: Path) -> None:
-    with planted(tmp_path, mechanism, 600, TWO) as tree:
-        kill_at_random(tree, some_seed(), kills=50, whom=whom)
+    with planted(tmp_path, mechanism, times(600), TWO) as tree:
+        kill_at_random(tree, some_seed(), kills=times(50), whom=whom)
         tree.wait()
         check_long(tree)
 
@@ -59,8 +60,8 @@ def test_fifty_kills_in_a_tree_lose_nothing(mechanism: str, whom: str, tmp_path:
 @pytest.mark.soak
 @pytest.mark.parametrize("whom", ["aggregators", "anybody", "movers"])
 def test_fifty_kills_in_a_deep_tree_lose_nothing(whom: str, tmp_path: Path) -> None:
-    with planted(tmp_path, "none", 600, DEEP) as tree:
-        kill_at_random(tree, some_seed(), kills=50, whom=whom)
+    with planted(tmp_path, "none", times(600), DEEP) as tree:
+        kill_at_random(tree, some_seed(), kills=times(50), whom=whom)
         tree.wait()
         check_long(tree)
 
@@ -89,8 +90,8 @@ def test_a_tree_on_a_network_that_cuts_and_delays_loses_nothing(tmp_path: Path) 
 @pytest.mark.parametrize("mechanism", ["none", "minibatch"])
 def test_kills_in_a_tree_on_a_network_that_cuts_and_delays_lose_nothing(mechanism: str, tmp_path: Path) -> None:
     rng = some_seed()
-    with planted(tmp_path, mechanism, 300, TWO) as tree:
+    with planted(tmp_path, mechanism, times(300), TWO) as tree:
         with on_a_bad_network(tree, rng):
-            kill_at_random(tree, rng, kills=50, whom="anybody")
+            kill_at_random(tree, rng, kills=times(50), whom="anybody")
             tree.wait()
         check_long(tree)
