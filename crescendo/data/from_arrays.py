@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -23,6 +23,7 @@ from crescendo.data.from_frames import (
 )
 from crescendo.data.labels import NUMBERS, one_by_one
 from crescendo.data.memory.foreign_frames import as_frame, stacked
+from crescendo.data.memory.frame_labels import about_index
 from crescendo.data.memory.given_clients import (
     Owners,
     free_name,
@@ -100,7 +101,8 @@ def dataset(
         pair = test if isinstance(test, tuple) and len(test) == 2 else None
         share = 0.0 if pair is not None else _share(test)
         said: dict[str, Any] = {"classes": classes, "name": name, "seed": seed, "private": private}
-        return from_frame(x, y, pair, share, **said, schema=schema, keys=keys, whose=whose)
+        made = from_frame(x, y, pair, share, **said, schema=schema, keys=keys, whose=whose)
+        return made if private else replace(made, notes=(*made.notes, *about_index(x)))
     if schema is not None or keys != PLAIN:
         raise DataError(f"a schema is about the columns of a data frame, and x is a {type(x).__name__}; leave it out")
     names = column_names(x) if is_frame(x) else ()
@@ -209,7 +211,7 @@ def _is_table_of(y: Array, x: Any) -> bool:
 def _pair(x: Any, y: Any, private: bool) -> tuple[Any, Array]:
     if y is None:
         return arrays_of_pairs(x)
-    if isinstance(y, str) and isinstance(x, Mapping | list | tuple):
+    if isinstance(y, str) and not isinstance(x, str | bytes):
         raise DataError(
             "y names a column, and x is no data frame; make it one, pandas.DataFrame(x), or for records with their clients a "
             "list or dictionary of data frames"

@@ -137,9 +137,8 @@ def _labelled(frame: Any, labels: Any, name: str, private: bool) -> tuple[Table,
 
     flat = _as_numbers(labels) if private else as_array(labels)
     if flat.ndim != 1:
-        raise DataError(
-            f"the labels of x have shape {flat.shape}; one label a record is needed: y.ravel() of one column"
-        )
+        how = "y.ravel() of one column" if flat.ndim else f"a list, an array or a series, not a {type(labels).__name__}"
+        raise DataError(f"the labels of x have shape {flat.shape}; one label a record is needed: {how}")
     apart = frame_table(pandas.DataFrame({LABEL: flat}), name)
     if apart.rows != table.rows:
         raise DataError(f"x has {table.rows} records and its labels are {apart.rows}; one label a record is needed")

@@ -18,10 +18,10 @@ from crescendo.data.registry import SOURCES, SYNTHETIC, catalogue, is_public, st
 from crescendo.data.sets.synthetic import Synthetic
 from crescendo.data.sound import Sound
 from crescendo.data.tables.doctor.classes_seen import about_labels
-from crescendo.data.tables.doctor.far_labels import about_far_labels
+from crescendo.data.tables.doctor.far_labels import about_coded_labels, about_far_labels
 from crescendo.data.tables.drafting import TableKeys
 from crescendo.data.tables.feature_schema import Schema
-from crescendo.data.tables.table_cautions import about_header, about_spelling
+from crescendo.data.tables.table_cautions import about_header, about_spelling, about_unknown
 from crescendo.errors import ConfigError, DataError
 
 _MANY_CLASSES, _FEW_EACH = 20, 20  # classes, and records of each: beyond these, whole numbers look like counts
@@ -135,7 +135,9 @@ def from_raw(name: str, raw: Raw, test: float, seed: int, wanted: Sequence[Label
         part = as_records(raw.test.x, classes.encode(raw.test.y, f"the test part of {name}"))
     made = _parted(name, raw, train, part, classes, test, seed, found - len(raw) + raw.unreadable)
     if wanted is None:
-        made = replace(made, notes=(*made.notes, *about_spelling(classes), *_about_many(classes, found)))
+        made = replace(
+            made, notes=(*made.notes, *about_spelling(classes), *about_unknown(classes), *_about_many(classes, found))
+        )
     columns = raw.names if raw.schema is None else [column.name for column in raw.schema.columns]
     held_out = None if made.test is None else made.test.y
     made = replace(made, notes=(*made.notes, *about_header(columns), *about_labels(made.train.y, held_out, classes)))
@@ -170,7 +172,7 @@ def _with_numbers(name: str, raw: Raw, test: float, seed: int) -> Dataset:
 
     part, train = None if raw.test is None else records(raw.test), records(raw)
     made = _parted(name, raw, train, part, NUMBERS, test, seed, raw.unreadable)
-    return replace(made, notes=(*made.notes, *about_far_labels(train.y)))
+    return replace(made, notes=(*made.notes, *about_coded_labels(train.y), *about_far_labels(train.y)))
 
 
 def judged(name: str, raw: Raw, test: float, seed: int, classes: tuple[Label, ...]) -> Dataset:

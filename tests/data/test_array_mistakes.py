@@ -125,6 +125,8 @@ def test_tensors_of_every_layout_are_read() -> None:
 def test_labels_in_a_table_of_their_own_are_refused_with_the_call_that_mends_it() -> None:
     frame = pandas.DataFrame({"a": X[:, 0], "b": np.where(Y > 0, "x", "z")})
     for x, y, says in (
+        (frame, iter(Y), "a list, an array or a series, not a"),
+        (frame.to_records(), "b", r"pandas.DataFrame\(x\)"),
         (X, Y[:, None], r"y.ravel\(\)"),
         (X, np.eye(2)[Y.astype(int)], r"y.argmax\(axis=1\)"),
         (frame, pandas.DataFrame({"y": Y}), r"y.ravel\(\)"),
@@ -162,3 +164,10 @@ def test_a_column_without_a_name_is_called_by_its_place() -> None:
     frame = pandas.DataFrame({"a": X[:, 0], "": np.where(X[:, 1] > 0, "x", "z"), "y": Y})
     (says,) = (note for note in crescendo.dataset(frame, "y").notes if note.startswith("columns of"))
     assert "column 2 (2)" in says
+
+
+def test_a_column_that_became_the_index_is_said() -> None:
+    frame = pandas.DataFrame({"a": X[:, 0], "b": np.where(X[:, 1] > 0, "x", "z"), "town": np.arange(120) % 3, "y": Y})
+    notes = crescendo.dataset(frame.set_index("town"), "y").notes
+    assert "the index of x, 'town', is no feature; x.reset_index() makes it a column" in notes
+    assert not any("index of x" in note for note in crescendo.dataset(frame, "y").notes)

@@ -455,3 +455,42 @@ def test_the_check_up_names_texts_among_numbers(tmp_path: Path) -> None:
         == "the column 'age' holds no finite number in 1 of its 200 cells, such as 'forty', which counts as missing"
     )
     assert "2 of its 200 cells, such as 'inf', which count as missing" in says["b"]
+
+
+def test_a_few_numbers_far_out_that_squeeze_the_others_are_said(tmp_path: Path) -> None:
+    def row(draw: random.Random, at: int) -> str:
+        age = draw.gauss(50, 15) * (1000 if at % 40 == 0 else 1)
+        return f"{age},{draw.lognormvariate(0, 2)},{draw.choice(['m', 'f'])},{yes_or_no(draw)}"
+
+    notes = said(looked_at(table(tmp_path / "a.csv", "age,b,sex,y", row)))
+    assert "the column 'age' goes from" in notes and "which scaling makes nearly one" in notes
+    assert "the column 'b'" not in notes
+
+
+def test_years_with_two_and_with_four_digits_are_said(tmp_path: Path) -> None:
+    def row(draw: random.Random, at: int) -> str:
+        return f"{draw.randint(50, 99) + (1900 if at % 2 else 0)},{draw.randint(1950, 1999)},{yes_or_no(draw)}"
+
+    notes = said(looked_at(table(tmp_path / "a.csv", "born,b,y", row)))
+    assert "the column 'born' has years with two digits" in notes and "'b'" not in notes
+
+
+def test_labels_that_stand_for_no_label_are_said(tmp_path: Path) -> None:
+    def unknown(draw: random.Random, at: int) -> str:
+        return f"{draw.random()},{draw.random()},{'unknown' if at % 9 == 0 else yes_or_no(draw)}"
+
+    def marked(draw: random.Random, at: int) -> str:
+        return f"{draw.random()},{draw.random()},{yes_or_no(draw)}{draw.choice(['', '*'])}"
+
+    def coded(draw: random.Random, at: int) -> str:
+        return f"{draw.random()},{draw.random()},{-999 if at % 9 == 0 else draw.gauss(50, 9)}"
+
+    assert "leave it out with data.classes = ['no', 'yes']" in said(
+        looked_at(table(tmp_path / "a.csv", "a,b,y", unknown))
+    )
+    assert "the labels 'no' and 'no*' differ only in how they are written" in said(
+        looked_at(table(tmp_path / "b.csv", "a,b,y", marked))
+    )
+    numbers: dict[str, Any] = {"classes": ()}
+    notes = said(looked_at(table(tmp_path / "c.csv", "a,b,y", coded), **numbers))
+    assert "labels are -999, far from all others" in notes

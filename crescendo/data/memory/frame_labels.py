@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -45,6 +46,19 @@ def with_text_name(frame: Any, name: str) -> Any:
     if name in frame.columns:
         return frame
     return frame.rename(columns={one: name for one in frame.columns if not isinstance(one, str) and str(one) == name})
+
+
+def about_index(frame: Any) -> Iterator[str]:
+    """Of a column that became the index, which is no feature; one that differs in every record only counts them.
+
+    >>> import pandas
+    >>> frame = pandas.DataFrame({"city": ["Oslo", "Rome", "Oslo"], "age": [3, 4, 5]})
+    >>> list(about_index(frame.set_index("city"))), list(about_index(frame.set_index("age")))
+    (["the index of x, 'city', is no feature; x.reset_index() makes it a column"], [])
+    """
+    names = [str(name) for name in frame.index.names if name is not None]
+    if names and not frame.index.is_unique:
+        yield f"the index of x, {', '.join(repr(name) for name in names)}, is no feature; x.reset_index() makes it a column"
 
 
 def _check_order(frame: Any, labels: Any) -> None:

@@ -17,6 +17,10 @@ from crescendo.data.tables.drafting import is_index
 from crescendo.data.tables.feature_schema import NumberColumn, Schema
 
 UNSCALED = "is not scaled"
+_MARKS = "*†‡ "  # of footnotes
+_CODES = (-9, -99, -999, -9999, -8, -88, -888)
+_UNKNOWN = frozenset(("unknown", "not known", "missing", "unbekannt", "inconnu", "desconocido", "unk", "n.d."))
+_SHOWN = 6  # classes
 _MANY = 0.1  # the part of a column's cells that is worth a word
 _ENOUGH, _NARROW = 20, 0.02  # numbers, and the part of a range in which they lie
 _LARGE = 30.0  # of a feature: beyond it, steps that suit the others diverge
@@ -73,9 +77,34 @@ def about_spelling(classes: Sequence[object]) -> Iterator[str]:
     """
     met = dict[str, str]()
     for label in classes:
-        if isinstance(label, str) and label != (first := met.setdefault(" ".join(label.casefold().split()), label)):
+        plain = " ".join(label.casefold().rstrip(_MARKS).split()) if isinstance(label, str) else ""
+        if plain and label != (first := met.setdefault(plain, str(label))):
             yield f"the labels {first!r} and {label!r} differ only in how they are written, and are two classes; write them alike"
             return
+
+
+def about_unknown(classes: Sequence[object]) -> Iterator[str]:
+    """Of a class that stands for records whose class is not known.
+
+    >>> list(about_unknown((-9, 0, 1)))
+    ["the label '-9' is learned as a class and may be a code for records whose class is not known; if it is one, leave it out \
+with data.classes = [0, 1]"]
+    >>> list(about_unknown((-1, 1))), list(about_unknown(("no", "unknown")))
+    ([], [])
+    """
+    rest = [label for label in classes if not _is_unknown(label)]
+    if not 2 <= len(rest) < len(classes):
+        return
+    odd = next(label for label in classes if _is_unknown(label))
+    listed = str(rest) if len(rest) <= _SHOWN else "[..]"
+    yield (
+        f"the label '{odd}' is learned as a class and may be a code for records whose class is not known; if it is one, leave "
+        f"it out with data.classes = {listed}"
+    )
+
+
+def _is_unknown(label: object) -> bool:
+    return label in _CODES or (isinstance(label, str) and label.casefold() in _UNKNOWN)
 
 
 def about_private_arrays(x: Any) -> Iterator[str]:

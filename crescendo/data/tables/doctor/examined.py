@@ -13,6 +13,7 @@ from crescendo.data.tables.doctor.leaks import leaks
 from crescendo.data.tables.doctor.odd_cells import empty_below, no_numbers, odd_categories
 from crescendo.data.tables.doctor.odd_rows import copies
 from crescendo.data.tables.doctor.sentinels import sentinels
+from crescendo.data.tables.doctor.squeezed import squeezed
 from crescendo.data.tables.doctor.table_finding import TableFinding
 from crescendo.data.tables.doctor.two_units import two_units
 from crescendo.data.tables.drafting import OTHER_MINUS, is_index
@@ -46,6 +47,7 @@ class Examined:
             values = column.numbers(self.table)
             yield from sentinels(name, values)
             yield from two_units(name, values)
+            yield from squeezed(name, values, column.low, column.high)
             yield from no_numbers(name, cells, np.where(np.isin(numbers(cells), column.codes), 0.0, values))
             if column.written != PLAIN:
                 how = OTHER_MINUS if name in self.other_minus else column.written

@@ -7,9 +7,25 @@ from collections.abc import Iterator
 import numpy as np
 
 from crescendo.core.arrays import Floats
+from crescendo.data.tables.doctor.sentinels import sentinels
 
 _FEWEST = 50  # records
 _FEW, _MOST = 0.01, 0.8  # of the records, and of the labels' squared distance from their mean
+
+
+def about_coded_labels(labels: Floats) -> Iterator[str]:
+    """A sentence where some labels are a code for a missing one.
+
+    >>> list(about_coded_labels(np.append(np.linspace(3, 8, 20), [-999, -999])))
+    ['2 of the 22 labels are -999, far from all others, as a code for a missing one is; leave such records out']
+    """
+    for found in sentinels("the label", labels):
+        many = int(np.count_nonzero(np.isin(labels, found.codes)))
+        said = " or ".join(f"{code:g}" for code in found.codes)
+        yield (
+            f"{many:,} of the {len(labels):,} labels are {said}, far from all others, as a code for a missing one is; leave such "
+            "records out"
+        )
 
 
 def about_far_labels(labels: Floats) -> Iterator[str]:

@@ -10,6 +10,7 @@ from crescendo.core.arrays import Floats
 from crescendo.data.tables.doctor.table_finding import TableFinding
 
 _FEWEST = 10  # different numbers of each heap
+_CENTURY = 100
 _NEAR = 0.05  # of the heaps' distance to a power of ten, in powers of ten
 _WIDER = 2.0  # times as wide as a heap is the gap at least
 
@@ -24,6 +25,18 @@ of them in one unit
     """
     found = np.unique(values[np.isfinite(values)])
     if len(found) < 2 * _FEWEST or found[0] <= 0:
+        return
+    if (
+        (short := found[found < _CENTURY]).size >= _FEWEST
+        and _are_years(found[found >= _CENTURY])
+        and _are_whole(short)
+    ):
+        yield TableFinding(
+            name,
+            f"the column '{name:.60}' has years with two digits, such as {short[0]:g}, and with four, such as {found[-1]:g}",
+            "",
+            "write all of them with four",
+        )
         return
     powers = np.log10(found)
     at = int(np.diff(powers).argmax()) + 1
@@ -40,3 +53,11 @@ of them in one unit
             "",
             "write all of them in one unit",
         )
+
+
+def _are_years(values: Floats) -> bool:
+    return len(values) >= _FEWEST and values[0] >= 1900 and values[-1] < 2100 and _are_whole(values)
+
+
+def _are_whole(values: Floats) -> bool:
+    return bool((values == np.rint(values)).all())
