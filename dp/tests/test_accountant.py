@@ -418,3 +418,10 @@ def test_noise_without_measure_costs_next_to_nothing(rate: float) -> None:
     for sigma in (1e6, 1e9, 1e160, 1e300):
         spent = account([(PoissonGaussian(rate, sigma), 1000)], 1e-5)
         assert 0 <= spent.epsilon < 1e-3 and spent.rdp_epsilon < 0.01
+
+
+def test_a_rest_that_no_loss_of_the_grid_has_is_a_part_of_delta() -> None:
+    weight, reached, rest = np.array([0.0, 0.0, 1.0]), 0.6, 0.1
+    k, step = tilted_fft._crossing(weight, np.full(3, rest), 1.0, reached) or (-1, 0.0)
+    due = 2.0 + math.log1p(rest - reached)  # 1 - e^-(2 - x) is what is reached without the rest
+    assert k + step == pytest.approx(due)

@@ -88,7 +88,7 @@ def test_a_plan_of_columns_is_counted_priced_and_numbered_as_its_events_are_one_
     assert PlannedEvents.joined(parts) == plan and hash(PlannedEvents.joined(parts)) == hash(plan)
     if events:
         other = Event(0.125, 77.0)
-        assert plan != PlannedEvents.of([*events[:-1], other]) and plan.at([0, 0])[1] == events[0]
+        assert plan != 3 and plan != PlannedEvents.of([*events[:-1], other]) and plan.at([0, 0])[1] == events[0]
 
 
 @pytest.mark.slow

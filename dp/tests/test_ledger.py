@@ -81,6 +81,15 @@ def test_a_refusal_says_what_is_asked_spent_and_left_and_changes_nothing() -> No
     assert book.promised() == before and list(book.accounts) == ["first"]
 
 
+def test_a_promise_that_was_quoted_before_another_was_signed_is_looked_at_again() -> None:
+    book = Book(Budget(0.35, 1e-6))
+    late = book.quote("second", "terms", "me", (EVENT,) * 2, 1e-7, exact)
+    signed(book, "first", (EVENT,) * 2)
+    with pytest.raises(Refused, match="'second' asks for epsilon"):
+        book.sign(late)
+    assert list(book.accounts) == ["first"]
+
+
 def test_a_federation_is_signed_off_once_and_other_terms_are_refused() -> None:
     book, plan = Book(BUDGET), (EVENT, None, EVENT)
     promise = signed(book, "f", plan)

@@ -14,9 +14,9 @@ from crescendo.cli.main import app
 from crescendo.data.formats.readers import RecordFile
 from crescendo.data.tables.feature_schema import Schema
 from crescendo.drafter import charged_draft as module
-from crescendo.drafter.charged_draft import charged_draft
+from crescendo.drafter.charged_draft import charged_draft, table_file
 from crescendo.drafter.draft_request import DraftRequest
-from crescendo.errors import Refused, UsageError
+from crescendo.errors import DataError, Refused, UsageError
 from crescendo.federation.policy import Policy
 from crescendo.network.client.ledger_for import ledger_for
 from crescendo.storage.ledger.open_ledger import open_ledger
@@ -182,3 +182,8 @@ def test_a_draft_in_which_nothing_is_seen_says_so() -> None:
     error = command("--epsilon", "0.1", "--policy", "policy.toml", code=1)
     assert "no column of mine.csv stands out of the noise" in error and "--range" in error
     assert "epsilon 0.1 is spent on knowing that" in error
+
+
+def test_a_table_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"there is no file .*absent\.csv"):
+        table_file(tmp_path / "absent.csv")

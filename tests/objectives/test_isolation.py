@@ -13,8 +13,9 @@ import crescendo
 from crescendo.data.records import Records
 from crescendo.errors import Refused
 from crescendo.objectives import ModelFile, OwnModel
-from crescendo.objectives.base import Slots
+from crescendo.objectives.base import LoopStepper, Slots, exported, resumed
 from crescendo.objectives.isolation.history import remembers
+from crescendo.objectives.isolation.isolated_stepper import IsolatedStepper
 from crescendo.objectives.isolation.pristine import Pristine
 from crescendo.privacy.mechanisms.minibatch import FrozenStepper
 from tests.objectives.models_that_hide import HIDING, RARE
@@ -61,6 +62,27 @@ def test_one_record_moves_a_release_by_its_own_gradient_alone(
     assert here <= 1.0 + 1e-9 and later == 0.0
     monkeypatch.setattr(Pristine, "restore", lambda self: None)
     assert max(one_record_more(make)) > 1.0, "this memory shows nothing, so the test sees nothing"
+
+
+def test_an_isolated_stepper_passes_every_call_on() -> None:
+    goal, slots, start = OwnModel(Squares(), SAMPLE), Slots(np.arange(4), np.full(4, 0.1)), np.full(FEATURES, 0.3)
+
+    def isolated() -> IsolatedStepper:
+        return IsolatedStepper(LoopStepper(goal, DATA), Pristine(goal._model))
+
+    bare, first, second = LoopStepper(goal, DATA), isolated(), isolated()
+    for stepper in (bare, first, second):
+        stepper.load(start)
+    for stepper in (bare, first):
+        stepper.advance(slots, 0, 2)
+        stepper.translate(np.ones(FEATURES))
+    state = exported(first)
+    assert state is not None and np.array_equal(state["w"], bare.read())
+    assert not np.array_equal(bare.read(), start) and np.array_equal(second.read(), start)
+    resumed(second, state, slots)
+    for stepper in (bare, first, second):
+        stepper.advance(slots, 2, 4)
+    assert np.array_equal(first.read(), bare.read()) and np.array_equal(second.read(), bare.read())
 
 
 @by_name

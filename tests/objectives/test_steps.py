@@ -293,6 +293,14 @@ def test_compiled_code_never_sees_a_row_or_coordinate_that_is_not_there(
     np.testing.assert_array_equal(stepper.read(), w)
 
 
+@pytest.mark.parametrize("sparse", [True, False])
+@pytest.mark.parametrize("rows", [[20], [3, 20], [-1], [19, -1]])
+def test_no_gradient_is_summed_of_a_row_that_is_not_there(rows: list[int], sparse: bool) -> None:
+    objective, data, w, _ = Case(sparse=sparse).build()
+    with pytest.raises(UsageError, match=r"outside 0\.\.19"):
+        objective.gradient(w, data, np.array(rows))
+
+
 def test_a_model_of_another_length_is_refused() -> None:
     objective, data, _, _ = Case().build()
     with pytest.raises(UsageError, match="8 coordinates was due"):

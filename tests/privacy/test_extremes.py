@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -48,6 +49,17 @@ def test_the_extremes_are_those_of_all_pairs(
         assert found.slots[c] == max(terms.share(i, c) for i in range(rounds))
         steps = [terms.largest_step(i, c) for i in range(rounds) if terms.share(i, c)]
         assert found.least[c] == min(steps, default=math.inf)
+
+
+def test_the_parts_of_a_long_run_follow_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    def found() -> Extremes:
+        steps = DiminishingSteps(0.3, 0.1, per="slot")
+        return Extremes.of(Terms(PowerSizes(3, 1.0), steps, (0.7, 0.3), 12, ahead=1), (60, 40))
+
+    whole = found()
+    monkeypatch.setattr("crescendo.core.terms._TOGETHER", 6)
+    parts = found()
+    assert np.array_equal(parts.least, whole.least) and parts.step == whole.step and parts.lowest == whole.lowest
 
 
 @dataclass(frozen=True)

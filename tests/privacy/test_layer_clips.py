@@ -162,6 +162,10 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "too large": ({"clip": [[2, 1e61], [1, 1e61]]}, "privacy.clip must lie between 1e-60 and 1e+60, got 1.41421e+61"),
     "too small": ({"clip": [[2, 1e-61], [1, 9.99e-61]]}, "privacy.clip must lie between 1e-60 and 1e+60, got 1e-61"),
+    "endless": (
+        {"clip": [[2, math.inf], [1, math.inf]]},
+        "privacy.clip is a number above 0, or a list of 1 to 4096 layers",
+    ),
     "none": ({"clip": []}, "privacy.clip is a number above 0, or a list of 1 to 4096 layers"),
 }
 

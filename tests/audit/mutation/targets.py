@@ -39,7 +39,7 @@ def _target(module: str, role: Role, mutants: int, tests: str, left_out: str = "
 
 _MECHANISMS = "privacy/mechanisms privacy/rounding privacy/mechanism_kinds"
 _SEEDED = "privacy/seeded_releases"
-_LEDGER = "dp/ledger storage/ledger_file storage/ledger_check"
+_LEDGER = "dp/ledger storage/ledger_file storage/ledger_check storage/store"
 _KERNELS = "objectives/steps objectives/logistic objectives/records_by_themselves"
 _DRAFTS = "drafter/draft_certificate drafter/drafts_attacked"
 _ACCOUNTANT = "dp/accountant"
