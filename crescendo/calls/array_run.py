@@ -77,11 +77,23 @@ def _schedule(records: int, keys: Mapping[str, Any], rounds: int, epochs: float)
     """Some passes over the records, in rounds that grow linearly; what ``keys`` state of length and sizes takes their place."""
     asked = {name: keys[name] for name in LENGTH_KEYS if name in keys}
     passes = asked.pop("epochs", epochs)
-    if "epochs" in keys and ("gradients" in asked or not _is_positive(passes)):
+    if "epochs" in keys and not _is_positive(passes):
         raise ConfigError(
             f"epochs, the passes over the records, is a number above 0 in place of gradients, not {passes!r:.60}; "
             f"5 passes over {records:,} records are gradients={5 * records}"
         )
+    if "epochs" in keys and "gradients" in asked:
+        raise ConfigError(
+            f"epochs={passes:g} and gradients={asked['gradients']} both say how long the run is; leave one out "
+            f"({passes:g} passes over {records:,} records are {math.ceil(passes * records):,} gradients)"
+        )
+    if "epochs" in keys and "rounds" in asked and "sizes" in asked and not lacks_scale(asked["sizes"]):
+        raise ConfigError(
+            f"epochs={passes:g}, rounds={asked['rounds']} and sizes are one too many, since any two of them decide the third; "
+            "leave one out"
+        )
+    if "sizes" in asked and not isinstance(asked["sizes"], Mapping):
+        raise ConfigError(_no_sizes(asked["sizes"]))
     sized = isinstance(asked.get("sizes"), Mapping) and not lacks_scale(asked["sizes"])
     if "gradients" not in asked and not (sized and "rounds" in asked and "epochs" not in keys):
         least = 0 if "epochs" in keys or is_private(keys) else min(FEW_EPOCHS * records, FEW_GRADIENTS)
@@ -89,6 +101,22 @@ def _schedule(records: int, keys: Mapping[str, Any], rounds: int, epochs: float)
     if "rounds" not in asked and not sized:
         asked["rounds"] = min(rounds, asked["gradients"]) if _is_positive(asked["gradients"]) else rounds
     return {**asked, "steps": "auto"}
+
+
+def _no_sizes(given: object) -> str:
+    """The sentence about sizes that are no table, with the table that was probably meant.
+
+    >>> _no_sizes(64)
+    'sizes=64 does not say how sizes go on; rounds of 64 gradients over all clients are sizes={"kind": "constant", "size": 64}'
+    """
+    if isinstance(given, int) and not isinstance(given, bool) and given > 0:
+        return (
+            f"sizes={given} does not say how sizes go on; rounds of {given} gradients over all clients are "
+            f'sizes={{"kind": "constant", "size": {given}}}'
+        )
+    if isinstance(given, list):
+        return 'sizes is a table, and the sizes of the rounds one by one are sizes={"kind": "list", "values": [10, 20, 30]}'
+    return f'sizes is a table, such as {{"kind": "constant", "size": 64}}, not {given!r:.60}'
 
 
 def _is_positive(value: object) -> bool:
@@ -178,7 +206,10 @@ def check_public(call: str, keys: Mapping[str, Any], classes: Sequence[object] |
         return
     typed = {name: value for name, value in keys.items() if name not in ("test", "weights")}
     line = ", ".join(f"{name}={value!r}" for name, value in {**typed, **missing}.items())
-    says = {"records": "records (how many each client declares)", "classes": "classes (the labels there can be)"}
+    says = {
+        "records": "records (how many each client declares)",
+        "classes": "classes (the labels there can be; where y is to be predicted as a number, label_range=(low, high))",
+    }
     raise ConfigError(
         f"a private run takes what others see from you, never from the records, and lacks "
         f"{' and '.join(says[name] for name in missing)}; write for example crescendo.{call}(X, y, {line})"

@@ -18,7 +18,7 @@ from crescendo.calls.array_run import (
     stated_classes,
 )
 from crescendo.calls.asked_clients import AskedClients
-from crescendo.calls.keywords import Raw, known, put
+from crescendo.calls.keywords import PATHS, Raw, known, put
 from crescendo.config.loading import read
 from crescendo.config.schema import Config
 from crescendo.data import Dataset
@@ -47,6 +47,16 @@ Rows: TypeAlias = Dataset | Shaped | Iterable[Any]
 _OF_ARRAYS = frozenset(
     ("test", "classes", "schema", "drop", "categories", "missing", "scale")
 )  # keywords about arrays in memory
+_TABLES = (
+    ".csv",
+    ".tsv",
+    ".txt",
+    ".parquet",
+    ".xlsx",
+    ".xls",
+    ".json",
+    ".npz",
+)  # what people name in place of a run file
 Data: TypeAlias = Dataset | tuple[Any, Any] | None
 
 
@@ -71,12 +81,16 @@ class AskedRun:
         keys: Mapping[str, Any],
     ) -> AskedRun:
         """From the arguments of ``crescendo.<call>``, or UsageError in a sentence for what is neither run nor records."""
-        if isinstance(overrides, str):
-            raise UsageError(f"overrides is a list, here [{overrides!r}], not a text")
+        _check_overrides(overrides, keys)
         asked = known(keys, call)
         filed = (isinstance(run, Config | Path | str) or is_dictionary(run)) and not is_clients(run)
         model, asked = with_optimizer(as_model(objective, asked.get("optimizer")), asked, filed)
         if filed:
+            if y is not None and isinstance(run, str | Path) and Path(run).suffix.lower() in _TABLES:
+                raise UsageError(
+                    f"{run} is a table and no run file; read it first, as in crescendo.{call}(pandas.read_csv({str(run)!r}), "
+                    f"{y!r:.60})"
+                )
             if y is not None:
                 raise UsageError(
                     f"y goes with x, as in crescendo.{call}(x, y); beside a run file records are data=(x, y) and a model is "
@@ -167,6 +181,20 @@ class AskedRun:
                 f"crescendo.{call}(x, y, mechanism={config.privacy.mechanism!r}, epsilon=1.0, records=1000, ..)"
             )
         return cls(config, made, None if isinstance(model, str) else model)
+
+
+def _check_overrides(overrides: Any, keys: Mapping[str, Any]) -> None:
+    """UsageError unless they are texts, each about a key that no keyword says."""
+    if isinstance(overrides, str):
+        raise UsageError(f"overrides is a list, here [{overrides!r}], not a text")
+    if isinstance(overrides, Mapping):
+        listed = [f"{key}={value}" for key, value in overrides.items()]
+        raise UsageError(f"overrides is a list of texts, here {listed!r:.200}, not a dictionary")
+    said = {PATHS[name]: name for name, value in keys.items() if name in PATHS and value is not None}
+    for one in overrides:
+        path = str(one).partition("=")[0].strip()
+        if path in said and said[path] not in ("timing", "optimizer"):
+            raise UsageError(f"{path} is said twice, by the keyword {said[path]} and by overrides; leave one out")
 
 
 def _is_ours(model: Any) -> bool:

@@ -90,14 +90,16 @@ _TABLE: dict[str, str] = {
     _LOSS: "loss loss_fn criterion loss_function loss_func task problem_type",
     _MODEL: "model net module estimator clf classifier regressor network architecture model_fn",
     _MEASURES: "metrics scoring metric eval_metric log_interval eval_every",
-    "listeners that hear of every round are sinks=[f]": "callbacks callback hooks on_round_end",
+    "listeners that hear of every round are sinks=[f]": "callbacks callback hooks on_round_end on_round "
+    "on_round_begin on_epoch_end on_epoch_begin on_epoch on_step_end on_train_begin on_train_end listeners listener",
     _PROGRESS: "verbose progress_bar show_progress tqdm disp quiet silent",
     _SEED: "random_state random_seed rng manual_seed seeds_",
     _TEST: "test_size test_split validation_split val_split test_fraction validation_fraction holdout val_size test_ratio",
     _TEST_PART: "validation_data eval_set test_data val_data testset test_dataset valid_data test_loader testloader x_test "
     "X_test y_test eval_data",
     "the share that is held out for testing is test=0.2": "train_size train_split train_fraction",
-    _CORES: "n_jobs num_workers processes workers num_threads num_cpus",
+    _CORES: "num_workers processes workers num_threads num_cpus",
+    "how many clients compute at a time is cores=2; left out, as many as there are cores": "n_jobs",
     _DRAWN: "shuffle drop_last pin_memory replacement",
     _SCALE: "standardize standardise scaling normalize normalise scaler preprocessing preprocess transform",
     _SPLIT: "stratify partitioner partition partition_by iid non_iid dirichlet_alpha distribution heterogeneity "

@@ -95,7 +95,9 @@ def known(keys: Mapping[str, Any], call: str) -> Raw:
         if name not in PATHS:
             raise no_keyword(call, name, keys[name], PATHS)
     if isinstance(keys.get("steps"), int | float) and not isinstance(keys["steps"], bool):
-        raise UsageError(f"steps={keys['steps']:g} does not say how steps go on; {remedy(call, 'lr', keys['steps'])}")
+        raise UsageError(
+            f"steps={keys['steps']:g} does not say how steps go on; {remedy(call, 'lr', float(keys['steps']))}"
+        )
     if isinstance(keys.get("steps"), str) and keys["steps"] != "auto":
         raise UsageError(
             f'steps="{keys["steps"]:.40}" lacks its numbers; write steps="auto", which chooses them, or a table such as '
@@ -108,7 +110,10 @@ def _kept(name: str, value: Any) -> Any:
     """Records and ids of clients as they are, since lists of Python lose their types; all else as plain data."""
     if name in ("test", "clients"):
         return value.item() if getattr(value, "shape", None) == () else value
-    return plain(value)
+    found = plain(value)
+    if name == "classes" and isinstance(found, list):  # truth values are labels 0 and 1, in records too
+        return [int(one) if isinstance(one, bool) else one for one in found]
+    return found
 
 
 def plain(value: Any) -> Any:

@@ -111,6 +111,8 @@ def simulate(
     """
     if out is not None and not isinstance(out, str | os.PathLike):
         raise UsageError(f'out is the path of a new folder, such as "runs/mine-1", not of type {type(out).__name__}')
+    if not isinstance(sinks, Sequence) or not all(callable(one) for one in sinks):
+        raise UsageError("sinks is a list of functions that hear of every round, as in sinks=[f]")
     asked = AskedRun.of("simulate", x, y, data, objective, overrides, name, keys)
     with watched(progress) as watch:
         return run(

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Unpack, overload
 
 from crescendo.calls.asked_run import AskedRun, Data, Rows, RunFile
-from crescendo.calls.keywords import RunKeys, plain, spelled_out
+from crescendo.calls.keywords import PATHS, RunKeys, plain, spelled_out
 from crescendo.calls.watching import CallWatch, watched
 from crescendo.config.schema import Config
 from crescendo.data import Dataset
@@ -189,6 +189,7 @@ def sweep(
     2
     """
     y, over = _second(x, y, over, "over")
+    _check_keys(over)
     with watched(progress) as watch:
         told: dict[str, Any] = {"out": out, "standalone": standalone, "tell": _both(tell, watch)}
         if _is_run_file(x) and y is None and data is None and objective is None and not keys:
@@ -197,6 +198,16 @@ def sweep(
             )  # which may be whole only with the values of a point
         asked = AskedRun.of("sweep", x, y, data, objective, overrides, name, keys)
         return sweeping.sweep(asked.config, over, **told, memory=InMemory(asked.data, asked.objective))
+
+
+def _check_keys(over: Any) -> None:
+    """UsageError where ``over`` names a keyword in place of the run file's key."""
+    for one in over if isinstance(over, list | tuple) else ():
+        name, _, values = str(one).partition("=")
+        if (key := PATHS.get(name.strip())) is not None and "." in key:
+            raise UsageError(
+                f'over has keys of the run file, and {name.strip()} is called {key} there; write "{key}={values:.60}"'
+            )
 
 
 def _both(tell: Listener, watch: CallWatch | None) -> Listener:

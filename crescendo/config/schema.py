@@ -109,7 +109,7 @@ class _Data(Section):
     )
     missing: Annotated[_MissingCells | None, _CODES_ALONE] = key(
         None,
-        "a table with value, indicator and codes",
+        "a table with value, indicator and codes, or a list of codes, such as [-999]",
         "how missing cells are filled; left out, with the median and an indicator",
     )
     scale: bool | None = key(

@@ -29,7 +29,7 @@ def divergence(
     """The sentence about a run that is no success, None for any other. ``steps`` is the table of the run file.
 
     ``drowned`` says by public numbers that the noise is longer than the gradients, and what to do; None where it is not.
-    ``unlike`` says that the features differ in size, which takes the place of advice on steps where no limit of theirs is known.
+    ``unlike`` says that the features differ in size, which takes the place of advice on steps: none would do.
 
     >>> class Steps: eta = 2.0
     >>> divergence(0.693, 12.0, Steps(), factor=0.011)
@@ -41,7 +41,7 @@ def divergence(
     >>> divergence(0.693, 0.4, Steps(), factor=0.011) is None
     True
     """
-    advice = unlike if unlike is not None and factor is None else remedy(steps, factor)
+    advice = unlike if unlike is not None else remedy(steps, factor)
     if last is None or not math.isfinite(last):
         return f"{DIVERGED}: the loss grew beyond every number; {advice}"
     if first is None or last <= first:

@@ -80,7 +80,8 @@ class OwnModel:
         rows = np.arange(min(2, len(data)))
         if not np.isfinite(self.gradient(start, data, rows)).all():
             raise ConfigError(f"{self.name}.gradient returned numbers that are not finite at the first model; check it")
-        if math.isnan(self.evaluate(start, data.take(rows))["loss"]):
+        scores = self.evaluate(start, data.take(rows))
+        if math.isnan(scores["loss"]):
             raise ConfigError(f"{self.name}.evaluate returned a loss that is not a number at the first model; check it")
 
     @property
@@ -225,7 +226,7 @@ class OwnModel:
             each = (clipped(one, clip) if layers is None else layers.clipped(one) for one in alone)
             total: Floats = np.asarray(sum(each, np.zeros(self.size)), dtype=np.float64)
             return total[slice(*(block or (0, self.size)))]
-        found = self._call("gradient", w, data, rows)
+        found = self._call("gradient", self._lent(w), data, rows)
         gradient = self._numbers("gradient", found, f"the sum of the rows' gradients, {self.size} numbers,")
         if gradient.shape != (self.size,):
             raise ConfigError(
@@ -249,6 +250,14 @@ class OwnModel:
             for name, mean in self._means(w, data.take(rows)).items():
                 total[name] = total.get(name, 0.0) + mean * weight * len(rows)
         return total
+
+    def _lent(self, w: Vector) -> Vector:
+        """The model as other people's code may read it; writing to it would move the model behind the round's back."""
+        if self._neural:
+            return w
+        lent = np.asarray(w).view()
+        lent.flags.writeable = False
+        return lent
 
     def decide(self, w: Vector, data: Records) -> Ints:
         """The place among the classes that the model predicts for each record, if it has ``decide(w, data)``."""
@@ -276,13 +285,18 @@ class OwnModel:
         )
 
     def _means(self, w: Vector, data: Records) -> dict[str, float]:
-        means = self._call("evaluate", w, data)
+        means = self._call("evaluate", self._lent(w), data)
         try:
             found = {str(name): float(value) for name, value in means.items()}
         except (AttributeError, TypeError, ValueError):
             found = {}
         if "loss" not in found:
             raise ConfigError(f'{self.name}.evaluate must return a dictionary of numbers with "loss", got {means!r}')
+        if found.get("accuracy", 0.0) > 1 or found.get("accuracy", 0.0) < 0:
+            raise ConfigError(
+                f"{self.name}.evaluate returned accuracy = {found['accuracy']:g}; it is a share from 0 to 1, not a percentage "
+                "or a count"
+            )
         return found
 
     @property

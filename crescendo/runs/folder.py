@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import os
 import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -13,6 +14,7 @@ from crescendo.whole_files import blamed_on
 
 RUNNING = ".running"
 _NUMBER = "format.json"
+_LONGEST = 255  # bytes of a name, on every usual file system
 
 
 def next_folder(name: str, parent: Path = Path("runs")) -> Path:
@@ -24,6 +26,12 @@ def next_folder(name: str, parent: Path = Path("runs")) -> Path:
 @contextlib.contextmanager
 def new_folder(out: Path) -> Iterator[Path]:
     """A place to write in that becomes ``out`` at the end. An error removes it; a killed process leaves it, for people to see."""
+    if "\0" in str(out):
+        raise ConfigError("the name of the run's folder has a zero byte in it; name another with --out")
+    if len(os.fsencode(f"{out.name}{RUNNING}")) > _LONGEST:
+        raise ConfigError(
+            f"the name of the run's folder, {out.name[:20]}.., is longer than file systems take; name another with --out"
+        )
     if out.name.endswith(RUNNING):
         raise ConfigError(
             f"{out} is what a run is called that still goes on; name a folder without {RUNNING} with --out"

@@ -180,7 +180,8 @@ class Result:
             return None
         noisy = room.privacy if self.privacy is not None else None
         drowned = None if noisy is None else about_noise(noisy.certificate)
-        unlike = unlike_columns(room.dataset) if self.privacy is None else None
+        known = self.privacy is None and room.step_room is not None  # then a smaller step size would do
+        unlike = None if known else unlike_columns(room.dataset, self.privacy is not None)
         return divergence(first, self.loss, room.config.schedule.steps, room.step_room, drowned, unlike)
 
     @cached_property

@@ -44,7 +44,8 @@ def test_every_kind_of_array_is_the_same_run(kind: str) -> None:
         x, y = X.tolist(), Y.tolist()
     elif kind == "pandas":
         pandas = pytest.importorskip("pandas", reason="pandas is not installed: the demo extra")
-        x, y = pandas.DataFrame(X, index=np.arange(300)[::-1]), pandas.Series(Y)
+        x = pandas.DataFrame(X, index=np.arange(300)[::-1])
+        y = pandas.Series(Y, index=x.index)
     elif "sparse" in kind:
         from scipy import sparse
 
@@ -195,7 +196,7 @@ def test_a_private_call_counts_nothing_that_others_see() -> None:
         (lambda: untyped(X, Y, gradients=-3), "schedule.gradients must be"),
         (lambda: untyped(X, Y, gradients=9, rounds=12), "write schedule.gradients = 12 or more"),
         (lambda: untyped(X, Y, epochs=0), "5 passes over 240 records are gradients=1200"),
-        (lambda: untyped(X, Y, epochs=2, gradients=9), "in place of gradients"),
+        (lambda: untyped(X, Y, epochs=2, gradients=9), "both say how long the run is"),
         (lambda: untyped(small(), epochs=2), "write gradients=2 \\* N"),
         (lambda: untyped(X, Y, epsilon=-1.0, records=9, classes=["late", "on time"]), "privacy.epsilon must be"),
         (

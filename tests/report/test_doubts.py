@@ -71,3 +71,63 @@ def test_a_private_run_may_stay_below_the_pooled_fit() -> None:
     x = rng.normal(size=(2000, 5))
     result = untyped(x, x[:, 0] > 0, epsilon=0.3, records=600, classes=[0, 1], clients=3)
     assert result.accuracy > 0.55 and (result.doubt is None or result.doubt.fails)
+
+
+def test_scores_on_very_few_records_are_doubted() -> None:
+    x, y = wine()
+    few, more = untyped(x, y, test=(x[:4], y[:4])), untyped(x, y, test=(x[::30], y[::30]))
+    assert few.accuracy > 0.7 and "rest on 4 test records alone" in few.doubt.says and not few.doubt.fails
+    assert more.doubt is None
+
+
+class Motionless:
+    """A model whose gradient is zero, or what a subclass says."""
+
+    accuracy = 1.0
+
+    def initial(self, rng: np.random.Generator) -> Any:
+        return np.zeros(3)
+
+    def gradient(self, w: Any, data: Any, rows: Any) -> Any:
+        return np.zeros(3)
+
+    def evaluate(self, w: Any, data: Any) -> dict[str, float]:
+        return {"loss": 1.0, "accuracy": self.accuracy}
+
+
+def few_records() -> tuple[Any, Any]:
+    return np.random.default_rng(0).normal(size=(60, 3)), np.arange(60) % 2
+
+
+def test_a_model_that_does_not_move_did_not_learn() -> None:
+    result = untyped(*few_records(), objective=Motionless())
+    assert result.doubt.fails and "the model is where it began" in result.doubt.says and "did not learn" in repr(result)
+
+
+def test_an_accuracy_in_percent_is_refused() -> None:
+    model = Motionless()
+    model.accuracy = 97.0
+    with pytest.raises(crescendo.ConfigError, match="accuracy = 97; it is a share from 0 to 1"):
+        untyped(*few_records(), objective=model)
+
+
+def test_a_gradient_that_writes_to_the_model_is_refused() -> None:
+    class Writer(Motionless):
+        def gradient(self, w: Any, data: Any, rows: Any) -> Any:
+            w += 1.0
+            return np.zeros(3)
+
+    with pytest.raises(crescendo.CrescendoError, match="read-only"):
+        untyped(*few_records(), objective=Writer())
+
+
+def test_a_label_range_that_cuts_the_labels_is_the_cause() -> None:
+    result = untyped(*sklearn.load_diabetes(return_X_y=True), label_range=(0, 1))
+    assert result.doubt.fails and "state a range that has them" in result.doubt.says
+
+
+def test_a_private_run_of_unlike_columns_is_told_of_their_size_and_of_no_number() -> None:
+    x, y = sklearn.load_breast_cancer(return_X_y=True)
+    result = untyped(x, y, clients=3, epsilon=8.0, records=140, classes=[0, 1], rounds=20)
+    assert "the features differ in size, which no step size suits" in result.diverged
+    assert "scale=True" not in result.diverged  # which a private run refuses

@@ -231,8 +231,8 @@ def _makes(params: Any) -> bool:
 
 
 def model(
-    loss: Callable[..., Any],
-    params: Any,
+    loss: Callable[..., Any] | None = None,
+    params: Any = None,
     *,
     predict: Callable[..., Any] | None = None,
     shape: tuple[int, ...] = (),
@@ -252,8 +252,11 @@ def model(
     a label for each record, for the accuracy. Labels are whole numbers from 0 up. The other options are those of
     `crescendo.torch.model`: ``shape``, ``batch``, ``l2``, ``optimiser`` and ``momentum``.
     """
+    if loss is None or params is None:
+        lacking = "a loss and params" if loss is None else "params, the numbers to start from"
+        raise ConfigError(f"a JAX model lacks {lacking}; write crescendo.jax.model(loss, params)")
     if not callable(loss):
-        raise ConfigError(f"a loss is a function of params, records and labels, not {loss!r}")
+        raise ConfigError(f"a loss is a function of params, records and labels, not {loss!r:.60}")
     if predict is not None and not callable(predict):
         raise ConfigError(f"predict is a function of params and records, not {predict!r}")
     options = Options(shape, batch, l2, optimiser_of("jax", optimiser, optimizer, others), momentum)

@@ -327,7 +327,7 @@ class TorchModel(NeuralModel):
 
 
 def model(
-    net: nn.Module | Callable[[], nn.Module],
+    net: nn.Module | Callable[[], nn.Module] | None = None,
     loss: Loss = nn.functional.cross_entropy,
     *,
     shape: tuple[int, ...] = (),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from numbers import Real
 
 from crescendo_dp.accounting.epsilon import account, check_delta
 from crescendo_dp.directed_rounding import noise_up
@@ -39,6 +40,17 @@ class Target:
         max_share: float | None = None,
     ) -> Target:
         """The target of a request whose numbers make sense."""
+        for name, value in (
+            ("epsilon", epsilon),
+            ("records", records),
+            ("gradients", gradients),
+            ("first size", first_size),
+            ("power", power),
+            ("rounds", rounds),
+            ("largest share of a round", max_share),
+        ):
+            if value is not None and (isinstance(value, bool) or not isinstance(value, Real)):
+                raise UsageError(f"the {name} must be a number, got {value!r:.60}")
         check_delta(delta)
         if not 0 < epsilon <= _MOST_EPSILON:
             raise UsageError(f"epsilon must lie above 0 and at most {_MOST_EPSILON:g}, got {epsilon:g}")
