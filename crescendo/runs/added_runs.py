@@ -1,13 +1,13 @@
-"""Several runs on the same records: what they cost together, client by client.
+"""Total privacy cost of several runs on the same records, client by client.
 
-Two sums are given, since two different things may have happened.
+There are two totals, since the runs may have been chosen in two ways.
 
-- *Added up.* If later runs were chosen after looking at earlier ones, epsilons add up and deltas add up. This holds whatever was
-  chosen and why (Rogers and others 2016), and is what a ledger counts.
+- *Added up.* If later runs were chosen after looking at earlier ones, epsilons add up and deltas add up. This holds for every
+  way of choosing (Rogers and others 2016), and a ledger counts in this way.
 - *Together.* If all runs were settled before the first began, their releases are one long run, whose tight epsilon, at the same
   delta, is smaller.
 
-Clients of one name are taken to hold the same records. A client that is in one run only spends what it spends there.
+Clients of one name are taken to hold the same records. A client in only one run spends the epsilon of that run.
 """
 
 import math
@@ -24,8 +24,8 @@ from crescendo_dp.events import tally
 from crescendo_dp.meaning.odds_and_attacks import Meaning
 
 SAYS = (
-    "added up holds whatever was chosen after looking at an earlier run; together holds only if all runs were settled before the "
-    "first began. Clients of one name are taken to hold the same records"
+    "the sum added up holds even if later runs were chosen after looking at earlier ones; together holds only if all runs were "
+    "settled before the first began. Clients of one name are taken to hold the same records"
 )
 
 
@@ -51,20 +51,20 @@ class AddedClient:
 
 @dataclass(frozen=True)
 class AddedRuns:
-    """What runs on the same records cost together; ``clients`` are ordered by what they spend, the most first."""
+    """The cost of runs on the same records; ``clients`` are sorted by their epsilon, the largest first."""
 
     runs: tuple[Statement, ...]
     clients: tuple[AddedClient, ...]
 
     @classmethod
     def of(cls, runs: Sequence[Statement], progress: Progress | None = None) -> Self:
-        """The sum of the statements, each of which claims some privacy."""
+        """Add up statements. Refuse one that claims no privacy or whose epsilon is withheld."""
         for one in runs:
             if one.withheld:
                 raise ConfigError(f"{one.what} cannot be added up: {one.says}")
             if not one.clients:
                 raise ConfigError(
-                    f"{one.what} claims no privacy, so nothing bounds what the runs cost together; add up private runs only"
+                    f"{one.what} claims no privacy, so the total cost of the runs has no bound; add up private runs only"
                 )
         by_name: dict[str, list[tuple[Statement, ClientAccount]]] = defaultdict(list)
         for one in runs:
@@ -78,7 +78,7 @@ class AddedRuns:
         return cls(tuple(runs), tuple(sorted(clients, key=lambda client: client.added, reverse=True)))
 
     def meaning(self) -> Meaning:
-        """What the sum means for the client that spends most."""
+        """Return the meaning of the sum for the client that spends most."""
         most = self.clients[0]
         return Meaning(most.added, most.delta, ((most.added, most.delta),))
 
@@ -95,7 +95,8 @@ def _added(name: str, parts: Sequence[tuple[Statement, ClientAccount]]) -> Added
     delta = math.fsum(one.delta or 0.0 for one, _ in parts)
     if not delta < 1:
         raise ConfigError(
-            f"the deltas of {name}'s runs add up to {delta:g}, which says nothing; account at a smaller --delta"
+            f"the deltas of {name}'s runs add up to {delta:g}, and at 1 or more an epsilon has no meaning; account at a smaller "
+            "--delta"
         )
     rare = math.fsum(one.failure for one, _ in parts)
     events = tally(pair for _, client in parts for pair in client.events)
@@ -113,14 +114,14 @@ def _added(name: str, parts: Sequence[tuple[Statement, ClientAccount]]) -> Added
 
 @dataclass(frozen=True)
 class StudyTotal:
-    """What all private runs of a study cost together: at most ``epsilon`` at ``delta``, over ``runs`` on the same records.
+    """The total cost of a study's private runs: at most ``epsilon`` at ``delta``, over ``runs`` on the same records.
 
-    Epsilons add up and deltas add up, as a ledger adds what it promised. That bounds every client's total, as a run's epsilon is
-    that of the client that spends most. A ledger may also count by one Renyi order, which it fixed, with a part of delta of its
-    own, before the first release; a study sets nothing aside, and so has no right to the smaller of the two afterwards.
+    Epsilons add up and deltas add up, as a ledger adds its promises. The sum bounds every client's total, since a run's epsilon
+    is that of the client that spends most. A ledger may also count by one Renyi order, which it fixed together with a part of
+    delta before the first release; a study fixes no order beforehand, so it may not take the smaller of the two sums afterwards.
 
-    Every run that began counts, tuning trials and runs that broke off among them: what was released stays released. Equal seeds
-    count as often as they are run: a simulation repeats its noise, and a real federation would not.
+    Every run that began counts, including tuning trials and runs that broke off, since their releases were made. A seed counts as
+    often as it is run: a simulation repeats its noise, and a real federation would not.
 
     >>> one = {"epsilon": 1.0, "delta": 1e-6}
     >>> print(StudyTotal.of([one, one]).sentence())
@@ -135,25 +136,25 @@ class StudyTotal:
 
     @classmethod
     def of(cls, runs: Iterable[Mapping[str, Any] | None]) -> Self | None:
-        """The sum over what each run that began spends, None for one that is not private; None if there is nothing to add."""
+        """Add up the costs of all runs that began, where None is a run without privacy. Return None if there is no sum."""
         spent = [one for one in runs if one is not None]
-        if not spent or any("withheld" in one for one in spent):  # terms that were looked at have no sum either
+        if not spent or any("withheld" in one for one in spent):  # a run with a withheld epsilon leaves no sum
             return None
         epsilons = [math.inf if one["epsilon"] is None else float(one["epsilon"]) for one in spent]
         return cls(len(spent), sum_up(epsilons), sum_up([float(one["delta"]) for one in spent]))
 
     def sentence(self) -> str:
-        """For people, without a full stop."""
+        """Return the total as a sentence without its full stop."""
         if self.runs == 1:
             return f"the one private run of this study costs at most epsilon {_up(self.epsilon)} at delta {_up(self.delta)}"
         which = f"all {self.runs:,} private runs of this study together"
         if self.epsilon == math.inf or self.delta >= 1:
-            return f"{which} promise nothing: they are on the same records, and their epsilons and deltas add up to too much"
+            return f"{which} have no guarantee: they are on the same records, and their epsilons and deltas add up to too much"
         cost = f"cost at most epsilon {_up(self.epsilon)} at delta {_up(self.delta)}"
         return f"{which} {cost}, as they are on the same records"
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data; an infinite epsilon is None."""
+        """Return the total as plain data, with None for an infinite epsilon."""
         return {
             "runs": self.runs,
             "epsilon": None if self.epsilon == math.inf else self.epsilon,
@@ -162,7 +163,7 @@ class StudyTotal:
 
 
 def _up(value: float) -> str:
-    """Four figures, rounded up.
+    """Return the number with four figures, rounded up.
 
     >>> _up(1.23411), _up(2.0), _up(2e-6)
     ('1.235', '2', '2e-06')

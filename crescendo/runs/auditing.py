@@ -1,4 +1,4 @@
-"""The audit of a run file: its mechanism as a run would make it, attacked where it spends most."""
+"""Audit of a run file: attacks the mechanism that a run would use, at the client that spends most."""
 
 import dataclasses
 from collections.abc import Callable
@@ -12,9 +12,9 @@ from crescendo.errors import ConfigError
 from crescendo.privacy.protection import Withheld
 from crescendo.runs.prepare import prepare
 
-TRIES = 200  # searches for a record that changes more than is certified
-THRESHOLD_RUNS = 1  # for every run of the other tests: each is one short run, and the test needs many
-THOROUGH = 10  # times as much of everything
+TRIES = 200  # searches for a record with more influence than is certified
+THRESHOLD_RUNS = 1  # per run of the other tests: each is one short run, and the test needs many
+THOROUGH = 10  # times as many runs and tries
 
 
 def attack(
@@ -24,14 +24,14 @@ def attack(
     thorough: bool = False,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> Report:
-    """Audit the client that spends most, and how its file is read; what is claimed is its epsilon over the whole run."""
+    """Audit the client that spends most, against its epsilon over the whole run, and the reading of its file."""
     if config.privacy.mechanism == "none":
         raise ConfigError(f"{name} claims no privacy, so there is nothing to audit; choose a privacy.mechanism")
     prepared = prepare(config)
     found = prepared.privacy
     assert found is not None
     if isinstance(found, Withheld):
-        raise ConfigError(f"{name} does not pass the audit, whatever its mechanism does: {found.says}")
+        raise ConfigError(f"{name} fails the audit with any mechanism: {found.says}")
     me = max(range(len(found.spent)), key=lambda c: found.spent[c].epsilon)
     times = THOROUGH if thorough else 1
     report = audit(

@@ -1,4 +1,4 @@
-"""`crescendo check`: the paper's theorem about the algorithm, verified on a recorded run's folder."""
+"""`crescendo check`: verifies the paper's theorem about the algorithm on a recorded run."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _CONFIG, _TRACE = "config.toml", "trace.npz"
 
 @dataclass(frozen=True)
 class RunCheck:
-    """What Paper [thmalg] asks of a run, and what was found; ``names`` are the clients'."""
+    """The result of checking a run against Paper [thmalg]; ``names`` are the clients' names."""
 
     run: Path
     rule: str
@@ -43,7 +43,7 @@ class RunCheck:
 
     @property
     def verdict(self) -> str:
-        """One sentence."""
+        """The verdict in one sentence."""
         found = self.found
         left_out = f"; {len(found.excluded):,} updates of absent clients are excluded" if found.excluded else ""
         if found.first is not None:
@@ -71,7 +71,7 @@ class RunCheck:
 
 
 def _agreed(folder: Path) -> tuple[Terms, tuple[str, ...]]:
-    """The terms of a run, which depend on how its data were split."""
+    """Make a run's terms and names again from its config and data: the terms depend on the split of the data."""
     try:
         prepared = prepare(read(folder / _CONFIG))
     except CrescendoError as error:

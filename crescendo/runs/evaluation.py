@@ -1,4 +1,4 @@
-"""Measures the models of a run as they come: kept for a while, then scored together in one pass over the records."""
+"""Meter: keeps the models of a run for a moment and scores several in one pass over the records."""
 
 import math
 import time
@@ -16,12 +16,12 @@ from crescendo.simulator.simulation import Moment
 
 Row = dict[str, Any]
 
-STACK_NUMBERS = 8_000_000  # models kept at once: their numbers, and their margins over all records, stay below this
-LONGEST_WAIT = 2.0  # seconds until a model is scored, so that a run can be watched
+STACK_NUMBERS = 8_000_000  # the most numbers in the models kept at once, and in their margins over all records
+LONGEST_WAIT = 2.0  # the most seconds until a model is scored, so that a run can be watched
 
 
 class Meter:
-    """Every ``evaluate.every``-th model and the last: loss on the training data, accuracy (or rmse and r2) on the test part."""
+    """Scores every ``evaluate.every``-th model and the last: loss on the training data, other scores on the test part."""
 
     def __init__(self, prepared: Prepared, measured: Callable[[list[Row]], None]) -> None:
         self._prepared, self._measured = prepared, measured
@@ -37,7 +37,7 @@ class Meter:
         self.rows: list[Row] = []
 
     def observe(self, moment: Moment) -> None:
-        """Take a model in. It is scored with others, or soon: which are scored together changes no score."""
+        """Take a model, to be scored soon together with others. A score does not depend on the others in its batch."""
         self._last = moment
         if moment.k % self._every == 0:
             self._kept.append(moment)
@@ -88,7 +88,7 @@ class Meter:
         return found | {"accuracy": np.full(len(models), np.nan)} | tested
 
     def _against(self, best: Optimum, moment: Moment, loss: float | None) -> Row:
-        """How far from w*: |w - w*|^2, F - F*, and what the strongly convex theory says of the first."""
+        """Return the distances from w*, |w - w*|^2 and F - F*, and the bounds of the strongly convex theory on the first."""
         prepared = self._prepared
         row: Row = {
             "distance": _finite(np.sum((moment.model - best.model) ** 2)),
@@ -100,12 +100,12 @@ class Meter:
         return row
 
     def _gradient_norm(self, model: Floats) -> float | None:
-        """|grad F|, over all training records."""
+        """Return |grad F| over all training records."""
         prepared = self._prepared
         return _finite(np.linalg.norm(mean_gradient(prepared.objective, model, prepared.dataset.train, self._weights)))
 
     def _promised(self, best: Optimum, t: int) -> Row:
-        """The theory's bound on E|w - w*|^2 after t gradients, for a run that it is about."""
+        """Return the theory's bound on E|w - w*|^2 after t gradients, if the theory covers this run."""
         found = self._prepared.certificate
         if found.theorem is not None and found.theorem.bounds and found.within_theorem:
             return {"upper_bound": found.theorem.upper_bound(t, best.G) if t else None}
@@ -119,9 +119,9 @@ class Meter:
 
 
 def _average(rows: list[Row]) -> None:
-    """Beside each row what the theory of convex and of non-convex problems speaks of (Paper [app-nonconvex]).
+    """Add to each row the averages that the theory of convex and of non-convex problems bounds (Paper [app-nonconvex]).
 
-    ``averaged_excess_loss`` is the mean of F - F* over the models from half of the row's gradients to the row's own;
+    ``averaged_excess_loss`` is the mean of F - F* over the models from half of the row's gradients up to the row;
     ``averaged_squared_gradient`` the mean of |grad F|^2 over all models so far.
     """
     for j, row in enumerate(rows):
@@ -138,6 +138,6 @@ def _best(prepared: Prepared, weights: Floats | None) -> Optimum:
 
 
 def _finite(value: Any) -> float | None:
-    """JSON has no word for nan and inf: a number that is none is null."""
+    """Return the number, or None if it is not finite: JSON has no NaN and no infinity."""
     number = float(value)
     return number if math.isfinite(number) else None

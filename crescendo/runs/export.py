@@ -1,6 +1,6 @@
-"""A model in the formats of other libraries: ``crescendo export MODEL --to torch|safetensors|sklearn|onnx|npz``.
+"""Export of a trained model to other libraries: ``crescendo export MODEL --to torch|safetensors|sklearn|onnx|npz``.
 
-The model is that of a run's folder, or of a finished federation.
+MODEL is the folder of a run or a finished federation.
 """
 
 import io
@@ -30,22 +30,22 @@ from crescendo.runs.models.stored_model import (
 
 
 class Exported(NamedTuple):
-    """Where the file lies, and whether it was written now: a run's own file is there already."""
+    """The path of an exported model. ``written`` is False if the run had already written that file."""
 
     path: Path
     written: bool
-    by_schema: bool = False  # its features are what a schema makes of a table's columns
-    card: Path | None = None  # a federation's model card, beside the file; a run has its own
+    by_schema: bool = False  # whether a schema makes its features from a table's columns
+    card: Path | None = None  # a federation's model card, next to the file; a run's folder already has one
 
 
 def export(run: Path, to: str, out: Path | None = None) -> Exported:
-    """Write the model of a run's folder as a file of another library, once all of it was read and is sound."""
+    """Write a stored model as a file of another library, after reading and checking all of it."""
     if to not in _FORMATS:
         raise ConfigError(
             f"a model can be exported to {', '.join(_FORMATS)}, not to {to!r}; choose one of them with --to"
         )
     if run.name.endswith(RUNNING):
-        raise ConfigError(f"{run} is a run that still goes on or was killed; export one that is complete")
+        raise ConfigError(f"{run} is a run that is still going or was killed; export one that is complete")
     if not run.exists():
         raise ConfigError(f"there is no folder {run}; name one that `crescendo run` made")
     found = FinishedFederation.of(run) if FinishedFederation.is_at(run) else None
@@ -63,7 +63,7 @@ def export(run: Path, to: str, out: Path | None = None) -> Exported:
 
 
 def _card(found: FinishedFederation, folder: Path) -> Path | None:
-    """Write the card of a federation's model beside it; None where a card of something else is there, which is left."""
+    """Write the card of a federation's model next to it. Leave a card of another model as it is, and return None."""
     path, text = folder / CARD, str(ModelCard.of_federation(found)).encode()
     if path.exists():
         return path if bytes_of(path) == text else None
@@ -80,9 +80,9 @@ def _stored_run(run: Path) -> StoredModel:
 def sklearn_regression(
     model: Floats, trained: str, classes: tuple[Any, ...], intercept: bool, scaling: Scaling | None = None
 ) -> Any:
-    """A fitted scikit-learn ``LogisticRegression`` or ``LinearRegression`` that answers as a run of ours does.
+    """Return a fitted scikit-learn ``LogisticRegression`` or ``LinearRegression`` that predicts as the run's model does.
 
-    Where features were scaled for the run, its weights are for features as they were.
+    If features were scaled for the run, the weights returned are for the unscaled features.
     """
     from sklearn.linear_model import LinearRegression, LogisticRegression
 
@@ -124,17 +124,17 @@ def _to_torch(stored: StoredModel) -> bytes:
 
 
 def _regression(stored: StoredModel) -> tuple[tuple[Any, ...], Scaling | None]:
-    """The classes and the scaling of a regression of ours; a refusal for any other model, and for one that does not fit them."""
+    """Return the classes and the scaling of a built-in regression. Refuse other models and damaged ones."""
     if stored.trained not in REGRESSIONS:
-        raise stored.refusal("trained no regression of ours")
+        raise stored.refusal("trained no built-in regression")
     if "classes" not in stored.arrays:
-        raise stored.refusal("was made by an earlier version, which did not keep what labels mean")
+        raise stored.refusal("was made by an earlier version, which did not keep the labels of the classes")
     with damage_named(stored.run):
         classes = tuple(json.loads(str(stored.arrays["classes"])))
         if not all(isinstance(one, str) or (type(one) in (int, float) and abs(one) < math.inf) for one in classes):
-            raise ValueError("these are no classes")
+            raise ValueError("these are not classes")
         if stored.trained != "least-squares" and len(set(classes)) < 2:
-            raise ValueError("a class is there twice")
+            raise ValueError("there are fewer than two classes")
         each, rest = divmod(len(stored.arrays["model"]), len(classes) if stored.trained == "softmax" else 1)
         if rest or (stored.width is not None and each != stored.width + stored.intercept):
             raise ValueError("the model has another number of features or classes")
@@ -163,7 +163,7 @@ def _to_onnx(stored: StoredModel) -> bytes:
 
 
 def _write(path: Path, content: bytes) -> None:
-    """A whole file or none, by a draft that nobody else has a file of the name of; never over a file that is there."""
+    """Write a new file, whole or not at all, by way of a draft with a random name; never overwrite a file."""
     if path.exists():
         raise ConfigError(f"{path} exists already; name another file with --out")
     draft = path.with_name(f".{secrets.token_hex(8)}.partial")

@@ -1,4 +1,4 @@
-"""From a checked config to the parts of a run: data, objective, schedule with its certificate, terms and privacy."""
+"""Preparation of a run: from a checked config to data, objective, schedule with its certificate, terms and privacy."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -41,9 +41,9 @@ from crescendo_dp.accounting.epsilon import Progress
 
 @dataclass(frozen=True, eq=False)
 class Prepared:
-    """A run that may start: everything is made and the certificates hold.
+    """A run that is ready to start: all its parts are made and its certificates hold.
 
-    ``working`` are the terms that the algorithm works by: those of the agreement, or what a rival makes of them.
+    ``working`` are the terms that the algorithm follows: the agreement's, or a rival algorithm's version of them.
     """
 
     config: Config
@@ -75,17 +75,17 @@ class Prepared:
 
     @property
     def label_mapping(self) -> str | None:
-        """Which class number a model of the user's own sees for which label; None where that is plain, or the model is ours."""
+        """The class number of each label, for a user's model. None if the numbers are the labels, or the model is built in."""
         return Classes(self.dataset.classes).mapping if isinstance(self.objective, OwnModel) else None
 
     @cached_property
     def step_room(self) -> float | None:
-        """What the step sizes may be multiplied by and be stable, below 1 if they are not; None where that is not known."""
+        """The largest factor on the step sizes that keeps them stable, below 1 if they are unstable; None if unknown."""
         private = self.privacy is not None
         if private and self.config.privacy.norm_bound is None and not isinstance(self.config.privacy.clip, int | float):
             return None
         noise = public_noise(self.config, self.terms)
-        if noise is not None and noise.norm_bound is None:  # then the clip has to say how long records are
+        if noise is not None and noise.norm_bound is None:  # then only the clip bounds the length of records
             says = MECHANISMS[noise.mechanism].clips_records and not self.objective.traits.numbers
             if not says:
                 return None
@@ -93,7 +93,7 @@ class Prepared:
         return stable_factor(self.terms, self.objective, records=records, classes=many, noise=noise)
 
     def row_weights(self) -> Floats | None:
-        """The weight of every training record in F = sum_c p_c F_c; None where all are equal."""
+        """Return the weight of every training record in F = sum_c p_c F_c; None if all are equal."""
         weights = weights_of_rows(self.parts, np.array(self.terms.weights), len(self.dataset.train))
         return None if np.ptp(weights) <= 1e-13 * weights.max() else weights
 
@@ -106,23 +106,23 @@ def prepare(
     algorithm: Algorithm = ALGORITHMS[OURS],
     options: AlgorithmOptions | None = None,
 ) -> Prepared:
-    """Load, split and certify. What the run file alone can decide is decided before any data are read."""
+    """Load, split and certify. Mistakes in the run file alone are refused before any data are read."""
     goal_asked = config.objective.model_copy(update={"kind": settled(config.objective.kind)})
     config = config.model_copy(update={"objective": goal_asked})
     algorithm.check(blocks=config.schedule.blocks, mechanism=config.privacy.mechanism)
     options = algorithm.made() if options is None else options
     count, private = config.clients.count, config.privacy.mechanism != "none"
     wait = config.schedule.wait
-    if count is not None and not (wait.is_theorem and wait.m1 is None):  # which depends on L and mu, and so on the data
+    if count is not None and not (wait.is_theorem and wait.m1 is None):  # m1 depends on L and mu, and so on the data
         _ = RunSchedule(config.schedule, count).certificate
     if config.schedule.is_auto and objective is None and library_of(config.objective.kind):
-        raise refuse_unknown(config.objective.kind)  # no network says it; a class of one's own may
+        raise refuse_unknown(config.objective.kind)  # no network has the bound; a user's class may
     if private and data is None and not config.numbers:
         stated_classes(config.data.source, config.data.classes)
     dataset, parts = load_parts(config, data)
     if private and dataset.looked:
         raise ConfigError(
-            f"the columns of {dataset.name} became features by a look at its records, which a private run must not have; give "
+            f"the columns of {dataset.name} were made features by looking at its records, which a private run must not do; give "
             f"schema=.. to crescendo.dataset (`crescendo data schema` drafts one from a public sample)"
         )
     if private and data is not None:
@@ -130,16 +130,16 @@ def prepare(
     clients = len(parts)
     names = client_names(dataset, clients, config.clients.split)
     config = config.model_copy(update={"clients": config.clients.model_copy(update={"count": clients})})
-    if count is None and not private:  # as many as a column has values
+    if count is None and not private:  # the column's values were counted
         config = config.marked("clients.count")
-    # in a private run nothing that others see may be counted from the records: how many there are is typed in
+    # in a private run no public number may be counted from the records, so their number is declared
     declared = config.declared(clients) if private else None
     counts = declared if declared is not None else tuple(len(part) for part in parts)
-    # nor may a record decide whether the model is made at all: one of the user's own is tried on made-up records
+    # nor may a record decide whether the model is made at all, so a user's model is tried on made-up records
     sample = made_up_records(dataset.features, len(dataset.classes), dataset.train.shape) if private else dataset.train
     if objective is None:
         goal = _make_objective(config, dataset, sum(counts), sample)
-    else:  # passed in by a program: one of ours as it is, any other checked and completed
+    else:  # passed in by a program: a built-in objective unchanged, any other checked and completed
         goal = objective if isinstance(getattr(objective, "traits", None), Traits) else OwnModel(objective, sample)
         if private:
             _check_ours(goal)
@@ -178,10 +178,10 @@ def prepare(
     if config.schedule.is_auto:
         draft = agreed(config.schedule.with_steps(DRAFT))[1].terms
         noise = public_noise(config, draft)
-        many = 0 if isinstance(goal, OwnModel) else len(dataset.classes)  # whose gradients may grow without a bound
+        many = 0 if isinstance(goal, OwnModel) else len(dataset.classes)  # a user's gradients may grow without a bound
         chosen = auto_steps(draft, goal, records=None if private else dataset.train, classes=many, noise=noise)
         config = config.model_copy(update={"schedule": settled_steps(config.schedule, chosen)})
-        if not private:  # steps that suit the records must not come to a private run by this one's config.toml
+        if not private:  # else this run's config.toml could bring steps chosen by the records to a private run
             config = config.marked("schedule.steps")
         why = chosen.why
     schedule, agreement = agreed(config.schedule)
@@ -189,7 +189,7 @@ def prepare(
     working = algorithm.terms(agreement.terms, options)
     read_off = () if dataset.schema is None else dataset.schema.looked_at
     if dataset.scaling is not None:
-        read_off += (LookedAt(f"the scaling of {dataset.name}", "which range has each column, by what is public?"),)
+        read_off += (LookedAt(f"the scaling of {dataset.name}", "what is the public range of each column?"),)
     found = guarantee_of(config, working, goal, progress, read_off) if private else None
     if found is not None:
         agreement = replace(agreement, certificate=found.certificate, delta=found.delta)
@@ -198,22 +198,22 @@ def prepare(
 
 
 def _check_ours(objective: Objective) -> None:
-    """ConfigError for a class of the user's own that makes claims: a certificate rests on what is proved of our code alone."""
+    """Refuse a user's class that has traits: a certificate may rest only on traits proved of built-in code."""
     kind = type(objective)
     if kind.__module__.partition(".")[0] != __name__.partition(".")[0]:
         raise ConfigError(
-            f"{kind.__name__} has traits, such as that it clips, and a private run believes them of crescendo's own objectives "
-            "alone; pass an object without traits that has initial, gradient and evaluate: it is shown one record at a time"
+            f"{kind.__name__} has traits, such as that it clips, and a private run trusts those of built-in objectives only; "
+            "pass an object without traits that has initial, gradient and evaluate: a private run gives it one record at a time"
         )
 
 
 def _check_classes(dataset: Dataset, config: Config) -> None:
-    """ConfigError if records decided which classes there are, or if these are not the ones that the run file states."""
+    """Refuse classes that were read off records, and classes that differ from those of the run file."""
     stated = None if config.data.classes is None else tuple(Classes.stated(config.data.classes))
     if stated is None and dataset.counted:
         raise ConfigError(
-            f"the classes of {dataset.name} are the labels that its records have, and in a private run no record may decide what "
-            f"the labels of the others mean; name them all: crescendo.dataset(x, y, classes=[..])"
+            f"the classes of {dataset.name} were read off its records, and in a private run no record may decide the classes of "
+            f"the others; name them all: crescendo.dataset(x, y, classes=[..])"
         )
     if stated is not None and stated != dataset.classes:
         raise ConfigError(
@@ -227,7 +227,7 @@ def _some(classes: Sequence[object]) -> str:
 
 
 def _check_counts(names: Sequence[str], counts: tuple[int, ...], found: Sequence[int]) -> None:
-    """ConfigError if a client of a simulation has more records than its certificate is about."""
+    """Refuse a simulated client that has more records than its certificate covers."""
     for client, stated, records in zip(names, counts, found, strict=True):
         if records > most_records(stated):
             raise ConfigError(
@@ -239,12 +239,12 @@ def _check_counts(names: Sequence[str], counts: tuple[int, ...], found: Sequence
 def _admit(
     dataset: Dataset, parts: list[Ints], norm_bound: float | None, objective: Objective
 ) -> tuple[Dataset, list[Ints]]:
-    """The training records as a private mechanism may see them: shortened to the norm bound, unsound ones left out."""
+    """Return the data as a private mechanism may see them: records shortened to the norm bound, unsound ones left out."""
     labels = Classes.values_of(len(dataset.classes))
     intercept = objective.traits.intercept
     train, sound = admitted(dataset.train, norm_bound, intercept, labels)
     longer = about_lengths(dataset.train.squared_lengths(intercept), norm_bound, dataset.schema, intercept)
-    place = np.cumsum(sound) - 1  # of a record among the sound ones
+    place = np.cumsum(sound) - 1  # a record's place among the sound ones
     columns = {name: column[sound] for name, column in dataset.columns.items()}
     kept = [place[part[sound[part]]] for part in parts]
     records, left_out = train.take(np.flatnonzero(sound)), dataset.left_out + int(np.count_nonzero(~sound))
@@ -253,20 +253,20 @@ def _admit(
 
 
 def load_parts(config: Config, data: Dataset | None = None) -> tuple[Dataset, list[Ints]]:
-    """The data set of a run file, unless ``data`` stands in for it, and which rows of it each client has."""
+    """Return the data set of a run file, or ``data`` in its place, and each client's rows."""
     asked = config.clients
     data = load_data(config) if data is None else data
     return data, split(data, asked.count, asked.split, seed=config.run.seed, alpha=asked.alpha, sizes=asked.sizes)
 
 
 def load_data(config: Config) -> Dataset:
-    """The data set of a run file; a test part that is cut from it is the seed's choice."""
+    """Return the data set of a run file; the seed chooses a test part that is cut from it."""
     rule, private = config.clients.split, config.privacy.mechanism != "none"
     said = [name for name in ("drop", "categories", "missing", "scale") if getattr(config.data, name) is not None]
     if private and said:
         raise ConfigError(
-            f"data.{said[0]} looks at the records, which a private run must not; state what each column becomes in data.schema "
-            f"(`crescendo data schema` drafts it from a public sample)"
+            f"data.{said[0]} looks at the records, which a private run must not do; define the features of each column in "
+            f"data.schema (`crescendo data schema` drafts it from a public sample)"
         )
     found = load(
         config.data.source,
@@ -286,7 +286,7 @@ def load_data(config: Config) -> Dataset:
 
 
 def _make_objective(config: Config, dataset: Dataset, records: int, sample: Records) -> Objective:
-    """The objective of a run file; a model of the user's own is tried on the first records of ``sample``."""
+    """Make the objective of a run file; try a user's model on the first records of ``sample``."""
     asked = config.objective
     kind, classes = OBJECTIVES.get(asked.kind), len(dataset.classes)
     if kind is None:
@@ -297,12 +297,12 @@ def _make_objective(config: Config, dataset: Dataset, records: int, sample: Reco
             + (
                 "predicts numbers"
                 if kind.numbers
-                else 'tells classes apart; numbers take objective.kind = "least-squares"'
+                else 'predicts classes; for numbers write objective.kind = "least-squares"'
             )
         )
     if not kind.fits(classes):
         raise ConfigError(
-            f"{dataset.name} has {classes} classes and {kind.about} tells {kind.many} apart; "
+            f"{dataset.name} has {classes} classes and {kind.about} needs exactly {kind.many}; "
             f'write objective.kind = "softmax" for all of them, or choose {kind.many} with data.classes'
         )
     l2 = 1.0 / records if asked.l2 == "1/N" else float(asked.l2)
@@ -310,7 +310,7 @@ def _make_objective(config: Config, dataset: Dataset, records: int, sample: Reco
 
 
 def certified(config: Config) -> tuple[Agreement, Guarantee | Withheld | None]:
-    """What `run` or `serve` would start from, or the sentence with which they would refuse it."""
+    """Return the agreement and the privacy with which `run` or `serve` would start. Refuse what they would refuse."""
     if config.data.source == ELSEWHERE:
         config, why = with_numbers(config)
         text, privacy = terms_and_cost(config)

@@ -1,4 +1,4 @@
-"""What a run gave: its numbers, its model, and what it saved against rounds that do not grow."""
+"""Result of a run: its numbers, its model, and its savings against rounds that do not grow."""
 
 import math
 from dataclasses import dataclass
@@ -24,15 +24,16 @@ from crescendo.simulator.trace import Trace
 from crescendo_dp.planning.budget_to_schedule import plan
 
 Row = dict[str, Any]
-_MOST_EPSILON = 100.0  # that a plan can be made for
+_MOST_EPSILON = 100.0  # above it, no plan is computed
 
 
 @dataclass(frozen=True)
 class _Savings:
-    """Constant rounds that a person might have chosen, for the same gradients. Computed, not run.
+    """Constant rounds that a person might have chosen for the same gradients. They are computed, not run.
 
-    ``why`` says how large they are. Those of a private run are as the planner would choose them for its epsilon. Else they begin
-    as this run does, with a gradient for each client at least: rounds of two gradients over ten clients are no one's choice.
+    ``why`` gives the reason for their size. For a private run the planner chooses them for the same epsilon. For any other run
+    they are as large as its first round, but have at least one gradient for each client: two gradients over ten clients would
+    be an unlikely choice.
     """
 
     size: int
@@ -47,7 +48,7 @@ class _Savings:
         size = min(max(prepared.sizes(0), least), prepared.sizes.gradients)
         rounds, why = math.ceil(prepared.sizes.gradients / size), "as large as this run's first round"
         if prepared.sizes(0) < least:
-            why = "of a gradient for each client, which is more than this run's first round has"
+            why = "of one gradient for each client, more than this run's first round has"
         if (planned := _planned(prepared)) is not None:
             rounds, size = planned
             why = "as `crescendo plan` would choose them for the same epsilon"
@@ -60,7 +61,7 @@ class _Savings:
 
 
 def _planned(prepared: Prepared) -> tuple[int, int] | None:
-    """The rounds, and gradients over all clients in each, of the constant schedule of the least noise; None without one."""
+    """Return the number and the size of the rounds, over all clients, of the constant schedule with least noise, or None."""
     made = prepared.privacy
     if not isinstance(made, Guarantee) or not 0 < made.epsilon <= _MOST_EPSILON:
         return None
@@ -75,7 +76,7 @@ def _planned(prepared: Prepared) -> tuple[int, int] | None:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Result:
-    """What a run gave. The first fields are the JSON object of ``crescendo run --json``."""
+    """The result of a run. The fields before ``model`` are the JSON object of ``crescendo run --json``."""
 
     gradients: int
     rounds: int
@@ -104,28 +105,28 @@ class Result:
         return result_view.as_html(self)
 
     def summary(self) -> str:
-        """What the run gave, a line for each fact."""
+        """Return the result as text, a line for each fact."""
         return result_view.summary(self)
 
     @property
     def config(self) -> Config:
-        """The run file that was run: ``print`` shows what was not left out, ``to_toml`` is the text of the whole file."""
+        """The run file: ``print`` shows the keys that differ from their defaults, ``to_toml`` returns the whole file."""
         return self.prepared.config
 
     @property
     def history(self) -> Any:
-        """The measured models, one a row: a pandas DataFrame where pandas is installed, else a list of dictionaries."""
+        """The measured models, a row each: a pandas DataFrame, or a list of dictionaries if pandas is not installed."""
         return result_view.history(self.metrics)
 
     def plot(self, against: str = "gradients") -> Any:
-        """Accuracy as a plotly figure, against gradients, k (rounds), seconds or bytes."""
+        """Plot the accuracy against gradients, k (rounds), seconds or bytes, as a plotly figure."""
         return result_view.plot(self.metrics, self.prepared.dataset.name, against)
 
     def predict(self, x: Any) -> Array:
-        """The label, as it was written, that the trained model gives each row of ``x``: an array, data frame or tensor.
+        """Predict the label, as written in the training data, of each row of ``x``: an array, data frame or tensor.
 
-        A data frame has the columns of the table that was trained on, in any order and with or without the label's: texts,
-        missing cells and numbers of any size become features as they did in training.
+        A data frame has the columns of the training table, in any order and with or without the label. Texts, missing cells and
+        numbers of any size become features as they did in training.
         """
         data = self.prepared.dataset
         records = records_of(x, data.train, data.schema, data.names, data.scaling)
@@ -133,22 +134,22 @@ class Result:
 
     @cached_property
     def constant(self) -> _Savings:
-        """What the same gradients would take in rounds that do not grow."""
+        """The cost of the same gradients in rounds that do not grow."""
         return _Savings.of(self.prepared)
 
     def torch_model(self) -> Any:
-        """The trained torch module: one like that which was given, with the weights that the run ended with."""
+        """Return the trained torch module: a copy of the given one with the last weights."""
         if not self.is_torch:
             raise UsageError("this run trained no torch module; its model is the vector result.model")
         return getattr(self.prepared.objective, "module")(self.model)  # noqa: B009
 
     @property
     def is_torch(self) -> bool:
-        """Whether a torch module was trained."""
+        """Whether the run trained a torch module."""
         return getattr(self.prepared.objective, "module", None) is not None
 
     def jax_params(self) -> Any:
-        """The trained parameters of a JAX model: a pytree like that which was given, of JAX arrays."""
+        """Return the trained parameters of a JAX model: a pytree of JAX arrays, like the given one."""
         made = getattr(self.prepared.objective, "pytree", None)
         if made is None:
             raise UsageError("this run trained no JAX model; its model is the vector result.model")
@@ -156,25 +157,25 @@ class Result:
 
     @property
     def trained(self) -> Trained:
-        """Which library has the trained model as its own; an objective that a program gave is in no run file."""
+        """The kind of the trained model: a built-in regression, "torch" or "own"."""
         if isinstance(self.prepared.objective, LinearModel):
             return cast(Trained, self.prepared.objective.traits.name)
         return "torch" if self.is_torch else "own"
 
     def state_dict(self) -> Any:
-        """The trained module's tensors by name, for ``load_state_dict``."""
+        """Return the trained module's tensors by name, for ``load_state_dict``."""
         return self.torch_model().state_dict()
 
     def sklearn_model(self) -> Any:
-        """A fitted scikit-learn ``LogisticRegression`` (of least squares ``LinearRegression``), predicting labels as written."""
+        """Return a fitted scikit-learn ``LogisticRegression``, or ``LinearRegression`` for least squares."""
         goal, data = self.prepared.objective, self.prepared.dataset
         if not isinstance(goal, LinearModel):
-            raise UsageError("this run trained no regression of ours; its model is the vector result.model")
+            raise UsageError("this run trained no built-in regression; its model is the vector result.model")
         return sklearn_regression(self.model, self.trained, data.classes, goal.intercept, data.scaling)
 
     @cached_property
     def diverged(self) -> str | None:
-        """The sentence about a run that diverged or did not learn: its last loss is above its first, or no number."""
+        """The sentence on a run that diverged or did not learn: its last loss exceeds its first or is not finite."""
         first, room = self.metrics[0]["loss"], self.prepared
         if first is not None and self.loss is not None and self.loss <= first:
             return None
@@ -186,17 +187,17 @@ class Result:
 
     @cached_property
     def references(self) -> References:
-        """What the numbers are held against: the commonest class and, where it is cheap, a pooled fit without privacy."""
+        """Reference scores: the commonest class and, if it is cheap, a pooled fit without privacy."""
         return references_of(self)
 
     @cached_property
     def doubt(self) -> Doubt | None:
-        """About a run that did not diverge, and whose score is below a constant answer's or far below a pooled fit's."""
+        """The doubt about a run that scored below a constant answer or far below a pooled fit, without diverging."""
         return None if self.diverged is not None else Doubt.of(self)
 
     @property
     def trouble(self) -> str | None:
-        """The sentence about a run that is no success: it diverged, or there is a doubt about it."""
+        """The sentence on a run that diverged or is in doubt; None for a success."""
         return self.diverged or (None if self.doubt is None else self.doubt.says)
 
     def as_json(self) -> Row:

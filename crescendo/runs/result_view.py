@@ -1,4 +1,4 @@
-"""A result as people look at it: a few lines, a table in a notebook, a history, a plot. No record is ever shown."""
+"""Views of a result: a few lines, a table in a notebook, a history, a plot. No view shows a record."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ _AXES = {"gradients": "gradients over all clients", "k": "rounds completed", "se
 
 
 def facts(result: Result) -> list[tuple[str, str, str]]:
-    """What it is, its value, and what that means."""
+    """Return the facts of a result: the name, value and meaning of each."""
     terms, data = result.prepared.terms, result.prepared.dataset
-    kind = result.prepared.config.objective.kind  # which says nothing of a model that a program gave
+    kind = result.prepared.config.objective.kind  # not used for a model that a program passed in
     kind = result.trained if result.trained != "own" or kind in OBJECTIVES else kind
     rows = [
         ("data", data.name, f"{len(data.train):,} training records, {terms.clients:,} clients"),
@@ -59,7 +59,7 @@ def stored_facts(
     clients: int,
     references: References,
 ) -> list[tuple[str, str, str]]:
-    """The same of a run that ended long ago, as far as its folder tells."""
+    """Return the facts of a stored run, as far as its folder holds them."""
     return [
         ("data", data, f"{clients:,} client{'s' if clients != 1 else ''}"),
         *worth(last, privacy, references),
@@ -72,7 +72,7 @@ def stored_facts(
 
 
 def held_against(references: References) -> list[tuple[str, str, str]]:
-    """The levels that the score of a model is held against, a row each."""
+    """Return a row for each reference score."""
     measure = next((name for name in GUESSES if references.of(name)), None)
     words = {"pooled": "pooled fit", "regression": "plain regression"}
     at_one_place = f"{measure} with all training records at one place, without privacy"
@@ -89,7 +89,7 @@ def held_against(references: References) -> list[tuple[str, str, str]]:
 def worth(
     last: Mapping[str, Any], privacy: Mapping[str, Any] | None, references: References | None = None
 ) -> list[tuple[str, str, str]]:
-    """What the last model is worth, what that is held against, and what it cost in privacy."""
+    """Return the rows on the last model's scores, the reference scores and the privacy cost."""
     rows = tested(last)
     rows += [] if references is None else held_against(references)
     if privacy is not None:
@@ -102,13 +102,13 @@ def worth(
 
 
 def learned(features: int, classes: int) -> str:
-    """What a model learned from, and to say what: a column of numbers that was taken for classes is seen at once."""
+    """Return the number of features and the kind of labels, so that numbers mistaken for classes are seen at once."""
     labels = f"{classes:,} classes" if classes else "numbers"
     return f"on {features:,} feature{'s' if features != 1 else ''}, for {labels}"
 
 
 def tested(last: Mapping[str, Any]) -> list[tuple[str, str, str]]:
-    """What a model is worth on the test part: its accuracy or, where numbers are predicted, its error and R^2."""
+    """Return the rows on a model's test scores: its accuracy or, if it predicts numbers, its error and R^2."""
     known = ("accuracy", "rmse", "r2")
     means = {
         "rmse": "root of the mean squared error, on the test part",
@@ -120,7 +120,7 @@ def tested(last: Mapping[str, Any]) -> list[tuple[str, str, str]]:
 
 
 def in_a_line(result: Result) -> str:
-    """What ``repr`` gives."""
+    """Return the text for ``repr``."""
     clients = result.prepared.terms.clients
     fails = result.doubt is not None and result.doubt.fails
     told = result.trouble if fails else result.diverged
@@ -136,7 +136,7 @@ def numbers_in_a_line(
     told: str | None,
     references: References | None = None,
 ) -> str:
-    """What a run came to, from the metrics of its last model."""
+    """Return a run's outcome on one line, from the metrics of its last model."""
     accuracy = "".join(f"{name}={value}, " for name, value, _ in tested(last))
     if references is not None and (guess := dict(references.of("accuracy")).get(GUESSES["accuracy"])) is not None:
         accuracy += f"commonest class={number(guess)}, "
@@ -149,12 +149,12 @@ def numbers_in_a_line(
 
 
 def summary(result: Result) -> str:
-    """Plain text, a line for each fact, whether the run diverged, and what became of a table's columns."""
+    """Return plain text: a line for each fact, a note on trouble, and notes on a table's columns."""
     return "\n".join([text_table(facts(result)), *_mind(result), *result.prepared.dataset.notes])
 
 
 def as_html(result: Result) -> str:
-    """What a notebook shows."""
+    """Return the HTML that a notebook shows."""
     meant = [] if result.privacy is None or result.prepared.privacy is None else result.prepared.privacy.sentences()
     return html_table(facts(result)) + html_lines([*_mind(result), *result.prepared.dataset.notes, *meant])
 
@@ -165,7 +165,7 @@ def _mind(result: Result) -> list[str]:
 
 
 def history(rows: Sequence[dict[str, Any]]) -> Any:
-    """The measured models, one a row: a pandas DataFrame where pandas is installed, else a list of dictionaries."""
+    """Return the measured models, a row each: a pandas DataFrame, or a list of dictionaries if pandas is not installed."""
     try:
         import pandas
     except ImportError:
@@ -174,7 +174,7 @@ def history(rows: Sequence[dict[str, Any]]) -> Any:
 
 
 def plot(rows: Sequence[Mapping[str, Any]], title: str, against: str = "gradients") -> Any:
-    """Accuracy of measured models, or the loss where there is none, as a plotly figure."""
+    """Plot the accuracy of measured models, or their loss without one, as a plotly figure."""
     if against not in _PLOTTED:
         raise UsageError(f"a plot is against {', '.join(_PLOTTED)}, not {against!r}")
     import plotly.graph_objects as go
@@ -187,14 +187,14 @@ def plot(rows: Sequence[Mapping[str, Any]], title: str, against: str = "gradient
 
 
 def predicted(objective: Objective, model: Floats, records: Records, classes: tuple[Label, ...]) -> Array:
-    """The label, as written, or the number that the trained model gives each of ``records``."""
+    """Predict the label, as written, or the number of each of ``records``."""
     decide, answers = (getattr(objective, name, None) for name in ("decide", "answers"))
     if decide is None and answers is None:
-        raise UsageError(f"{objective.traits.name} does not say which class a record is of")
+        raise UsageError(f"{objective.traits.name} has no method that predicts a record's class")
     if answers is not None:
         return np.asarray(answers(model, records))
     assert decide is not None
     places = decide(model, records)
     if len(places) != len(records) or (len(places) and not 0 <= int(places.min()) <= int(places.max()) < len(classes)):
-        raise UsageError(f"the model gave no class from 0 to {len(classes) - 1} for each of {len(records)} records")
+        raise UsageError(f"the model must give a class from 0 to {len(classes) - 1} for each of {len(records)} records")
     return np.asarray(np.array(classes)[places])

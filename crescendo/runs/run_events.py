@@ -1,4 +1,4 @@
-"""What a run says of itself while it goes on. A sink hears every event: the run's files, a progress bar, a program's own."""
+"""Events of a run in progress. Every sink receives every event: the run's files, a progress bar, a program's sinks."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from crescendo.simulator.simulation import Moment
 
 @dataclass(frozen=True, eq=False)
 class RunBegan:
-    """Everything is ready and certified; the first round is next."""
+    """The run is prepared and certified; the first round is next."""
 
     prepared: Prepared
 
@@ -28,14 +28,14 @@ class RoundCompleted:
 
 @dataclass(frozen=True, eq=False)
 class ModelsMeasured:
-    """Models were scored, a row each. Several are scored together, so this comes a little later than their rounds."""
+    """Models were scored, a row each. Several are scored together, so this event follows their rounds with a delay."""
 
     rows: list[dict[str, Any]]
 
 
 @dataclass(frozen=True, eq=False)
 class WithoutNoise:
-    """An event of the twin: the same run without its noise, which follows a private run if ``evaluate.without_noise`` is set."""
+    """An event of the same run without noise, which follows a private run if ``evaluate.without_noise`` is set."""
 
     event: Event
 

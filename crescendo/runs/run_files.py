@@ -1,4 +1,4 @@
-"""The files of a run, written as it goes: its config at once, a line per measured model, and all else at the end."""
+"""Files of a run: its config, written at the start, a line per measured model during it, and the other files at the end."""
 
 import json
 from pathlib import Path
@@ -17,7 +17,7 @@ METRICS, REFERENCES = "metrics.jsonl", "references.json"
 
 
 class RunFiles:
-    """A sink that writes into ``folder``. One seed gives the same bytes again: only the report has a date."""
+    """A sink that writes into ``folder``. The same seed gives the same bytes, except for the date in the report."""
 
     def __init__(self, folder: Path, standalone: bool = False) -> None:
         self._folder, self._standalone = folder, standalone
@@ -35,7 +35,7 @@ class RunFiles:
                 self._end(result)
 
     def _write_schema(self, data: Dataset) -> None:
-        """How columns became features, with a warning where that was read off the records."""
+        """Write the schema, with a warning if it was read off the records."""
         if data.schema is not None:
             draft = Draft(data.schema) if data.looked else None
             text = schema_text(data.schema, draft, Path(data.name).name)
@@ -46,7 +46,7 @@ class RunFiles:
         from crescendo.report.dates import made_now
 
         folder, guarantee = self._folder, result.prepared.privacy
-        # anew: what is averaged over the run, or computed for the last model alone, is known by now
+        # written again, with the averages over the run and the scores of the last model
         (folder / METRICS).write_text("".join(map(_line, result.metrics)), encoding="utf-8")
         result.trace.save(folder / "trace.npz")
         spent = guarantee.to_json(result.prepared.names, events=True) if guarantee is not None else None

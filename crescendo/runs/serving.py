@@ -1,4 +1,4 @@
-"""A run file served: its terms, made once and kept by the journal, and the federation that follows them."""
+"""Serving of a run file: makes its terms once, keeps them with the journal, and serves the federation."""
 
 import hashlib
 import json
@@ -29,15 +29,15 @@ def serve_file(
     keep_all: bool = False,
     log: Log = quiet,
 ) -> Served:
-    """Serve the federation of a run file, from its start or from where its folder stands."""
-    refuse_looked_at(config)  # terms that a folder remembers, too
+    """Serve the federation of a run file from the start, or resume the one in its folder."""
+    refuse_looked_at(config)  # also if the folder has the terms already
     listening.check_start(state, linger)  # before the accounting, which may take a minute
     with listening.starting():
         asked, text, costs = _remembered_terms(config, state, log)
         agreed, rules = with_copy(build_terms(text), servers_copy(config.objective.kind)), config.serve
         test = None if rules.test is None else _public_test(config, rules.test, agreed)
     stated = config.privacy.epsilon
-    if len(costs) != len(agreed.names) and stated is not None:  # which the accountant confirmed for everybody
+    if len(costs) != len(agreed.names) and stated is not None:  # the accountant confirmed it for every client
         costs = (stated,) * len(agreed.names)
     limits = LivenessLimits(rules.absent_after, rules.gather, rules.hold_after, rules.hold_least or HOLD_LEAST)
     served = serve(
@@ -57,7 +57,7 @@ def serve_file(
 
 
 def _public_test(config: Config, name: str, agreed: Agreement) -> Records:
-    """The public set that the server measures its model on, read before anything is served."""
+    """Read the public set on which the server will measure its model, before it serves."""
     try:
         return RecordSource(name, config.data.folder, config.data.label).read_public(agreed)
     except CrescendoError as error:
@@ -65,7 +65,7 @@ def _public_test(config: Config, name: str, agreed: Agreement) -> Records:
 
 
 def _measured(served: Served, agreed: Agreement, test: Records, log: Log) -> Served:
-    """With the score of the last model on the public set, which a user's own model may fail to give."""
+    """Add the score of the last model on the public set, unless a user's model fails to give one."""
     try:
         found = Measured.of(agreed.objective, served.model, test)
     except Exception as error:
@@ -79,10 +79,10 @@ def _measured(served: Served, agreed: Agreement, test: Records, log: Log) -> Ser
 
 
 def _remembered_terms(config: Config, state: Path, log: Log) -> tuple[str, str, tuple[float, ...]]:
-    """The run file's fingerprint, its terms, and what they cost each client, which folders of old do not know.
+    """Return the run file's fingerprint, its terms, and their cost for each client, which old folders lack.
 
-    Accounting for a private run takes seconds, so all this is kept by the journal. What a run file leaves at its default is no
-    part of the fingerprint: a newer version may have more keys, and must not make the terms of a federation that runs anew.
+    Accounting for a private run takes seconds, so the journal's folder keeps all three. The fingerprint omits keys at their
+    default: a newer version may have more keys, and must not make the terms of a running federation again.
     """
     stated = config.model_dump(mode="json", exclude_defaults=True)
     asked = _fingerprint(_with_combine(stated, config.clients.combine))
@@ -93,20 +93,20 @@ def _remembered_terms(config: Config, state: Path, log: Log) -> tuple[str, str, 
         if found["asked"] in (asked, *as_before):
             return asked, str(found["terms"]), tuple(float(cost) for cost in found.get("costs", ()))
     if config.privacy.mechanism != "none":
-        log("accounting", says="what the whole plan costs; this is done once and may take a minute")
+        log("accounting", says="the cost of the whole plan; this is done once and may take a minute")
     text, cost = terms_and_cost(config)
     return asked, text, () if cost is None else tuple(spent.epsilon for spent in cost.spent)
 
 
 def _fingerprints_of_earlier_versions(config: Config, stated: dict[str, Any]) -> tuple[str, ...]:
-    """Of the same run file: what it left out meant the sum, and in the first version defaults were part of the fingerprint."""
+    """Return older fingerprints of the run file: a missing ``combine`` meant the sum, and the first one covered defaults."""
     mean = config.clients.combine == "mean" and "combine" in config.clients.model_fields_set
     whole = _with_combine(config.plain(), "mean" if mean else "sum")
     return _fingerprint(_with_combine(stated, "mean" if mean else None)), _fingerprint(whole)
 
 
 def _with_combine(plain: dict[str, Any], combine: str | None) -> dict[str, Any]:
-    """The run file with ``clients.combine`` as given; None: left out."""
+    """Return the run file with ``clients.combine`` set to ``combine``, or without it for None."""
     clients = {name: value for name, value in plain.get("clients", {}).items() if name != "combine"}
     return {**plain, "clients": clients if combine is None else {**clients, "combine": combine}}
 

@@ -1,4 +1,4 @@
-"""`simulate`: a config in, a trained model with its metrics out, and a folder if one is asked for."""
+"""`simulate`: runs a config and returns the trained model with its metrics; writes a folder on request."""
 
 import contextlib
 import dataclasses
@@ -50,20 +50,21 @@ def simulate(
     options: Mapping[str, Any] | None = None,
     cores: int | None = None,
 ) -> Result:
-    """Run a federation on a virtual clock, as a run file says; `crescendo.simulate` takes records and keywords too.
+    """Run the federation of a run file on a virtual clock; `crescendo.simulate` takes records and keywords too.
 
-    ``objective`` and ``data`` stand in for those of the config. Nothing is written unless ``out`` names a new folder, which is
-    ``out.running`` until the run is complete. ``sinks`` hear of every round, ``progress`` of the accounting before the first.
-    A ``standalone`` report opens alone; else it uses a script that lies beside ``out``. ``algorithm`` is one of
-    `algorithms.algorithm_kinds`, with its ``options``: a rival does as many gradients on the same data, clock and network.
-    At most ``cores`` clients compute at a time, with the same result, bit for bit; left out, as many as there are cores where
-    that is quicker.
+    ``objective`` and ``data`` replace those of the config. The run writes files only if ``out`` names a new folder, which is
+    called ``out.running`` until the run is complete. ``sinks`` receive every event, ``progress`` that of the accounting before
+    the first round. A ``standalone`` report opens alone; any other uses a script next to ``out``. ``algorithm`` is one of
+    `algorithms.algorithm_kinds`, with its ``options``: a rival computes as many gradients on the same data, clock and network.
+    At most ``cores`` clients compute at once, by default one per core if that is faster; the result is the same bit for bit.
     """
     chosen = by_name(algorithm)
     asked = chosen.made(options)
     if out is not None and (algorithm != OURS or asked != chosen.made()):
-        what = algorithm if algorithm != OURS else "options beside it"
-        raise UsageError(f"a run's folder is about what its run file says, not about {what}; leave out=.. out")
+        what = algorithm if algorithm != OURS else "options"
+        raise UsageError(
+            f"a run's folder holds a run of its run file alone, which cannot state {what}; leave out=.. out"
+        )
     if data is not None and isinstance(config, Mapping) and "data" not in config:
         config = {**config, "data": {"source": data.name}}
     checked = read(config)
@@ -84,7 +85,7 @@ def simulate(
 
 
 def _refuse_not_finite(data: Dataset) -> None:
-    """Where nothing is private, as a file's would be. With privacy each record counts by itself, and such a one counts as 0."""
+    """Refuse records with numbers that are not finite, in a run without privacy. In a private run such a record counts as 0."""
     for records, part in ((data.train, "training"), (data.test, "test")):
         unsound = 0 if records is None else int(np.count_nonzero(~finite_rows(records.x)))
         if records is not None and unsound:
@@ -106,7 +107,7 @@ def run_prepared(
     noise: bool = True,
     cores: int | None = None,
 ) -> Result:
-    """Run what `prepare` made ready. A private run without its noise gets no epsilon."""
+    """Run a prepared run. Without its ``noise``, a private run states no epsilon."""
     started, agreed, alone = time.perf_counter(), prepared.agreement, prepared.algorithm.pools
     wire, model = "float64" if alone else agreed.wire, agreed.initial()
     sides = prepared.algorithm.sides(prepared.working, model, prepared.options, wire)
@@ -121,7 +122,7 @@ def run_prepared(
     timing = clocks_of(prepared.config, agreed.terms)  # one clock for all algorithms
     timing = pooled_timing(timing) if alone else timing
     at_once = clients_at_a_time(cores, prepared.working, prepared.objective, prepared.dataset.train)
-    if any(isinstance(client, CorrectingClient) for client in sides.clients):  # whose steps read the client's counters
+    if any(isinstance(client, CorrectingClient) for client in sides.clients):  # their steps read the client's counters
         at_once = 1
     scripts = _rehearsed(prepared, timing, wire) if at_once > 1 else []
     try:
@@ -157,7 +158,7 @@ def run_prepared(
 
 
 def _workers(prepared: Prepared, sides: AlgorithmSides, model: Floats, wire: str, noise: bool) -> list[Worker]:
-    """A worker for every client of the algorithm."""
+    """Return a worker for every client of the algorithm."""
     goal, records, seed = prepared.objective, prepared.dataset.train, prepared.agreement.seed
     parts = [np.arange(len(records))] if prepared.algorithm.pools else prepared.parts
     workers = []
@@ -169,7 +170,7 @@ def _workers(prepared: Prepared, sides: AlgorithmSides, model: Floats, wire: str
 
 
 def _rehearsed(prepared: Prepared, timing: Timing, wire: str) -> list[ClientScript]:
-    """What the run will ask of each client: played with a model that has as many numbers as masks need."""
+    """Rehearse the run, with a model of only as many numbers as masks need, and return each client's script."""
     terms = prepared.working
     sides = prepared.algorithm.sides(terms, np.zeros(terms.blocks), prepared.options, wire)
     return rehearsed(terms, sides.server, sides.clients, timing, prepared.agreement.seed)

@@ -1,6 +1,6 @@
-"""What the clients of a run spend, by the tight accountant and by the paper's theorems.
+"""Statements of the privacy that clients spend, by the tight accountant and by the paper's theorems.
 
-It is said of a run file, of a run's folder, or of a file of events.
+A statement is made for a run file, a run folder or a file of events.
 """
 
 import json
@@ -25,22 +25,22 @@ from crescendo_dp.paper.theorems import Verdict
 from crescendo_dp.planning.cautions import PERSONS, about_delta
 from crescendo_dp.planning.sigmas import Sigmas
 
-MOST_TIGHT = 8  # plans that all get the tight accountant and the theorems; of more, the costliest
-SPENDS = "this is what one run spends; other runs on the same records add to it"
+MOST_TIGHT = 8  # up to so many plans get the tight accountant and the theorems; of more, only the costliest
+SPENDS = "this is the cost of one run; other runs on the same records add to it"
 PLANNED = (
-    "this is what the plan guarantees in a real federation, whose noise comes from the operating system; the noise of a "
+    "the plan guarantees this in a real federation, whose noise comes from the operating system; the noise of a "
     "simulation comes from the seed and protects nobody"
 )
 SAYS_OF_EVENTS = (
-    "not certified by Crescendo: this is true if these events describe what was run, every record drawn independently and "
-    "one record added or removed"
+    "not certified by Crescendo: this holds if the events describe the actual run, every record was drawn independently, and "
+    "neighbours differ by one record added or removed"
 )
-NOTHING = "no privacy is claimed: privacy.mechanism is none, so that what clients send may tell everything"
+NOTHING = "no privacy is claimed: privacy.mechanism is none, so the clients' updates may reveal everything"
 
 
 @dataclass(frozen=True)
 class ClientAccount:
-    """One client: all that it releases, and what that costs; the theorems are left out where there are too many plans."""
+    """A client's releases and their cost. The theorems are left out if there are too many plans."""
 
     name: str
     records: int
@@ -52,9 +52,9 @@ class ClientAccount:
     def of_all(
         cls, clients: Sequence[tuple[str, int, Counted]], delta: float, progress: Progress | None = None
     ) -> tuple[Self, ...]:
-        """What each client, by its name, records and events, spends at ``delta``.
+        """Account for each client, given by its name, records and events, at ``delta``.
 
-        Equal plans are looked at once; of many plans, only the costliest closely.
+        Equal plans are accounted for once. Of many plans, only the costliest gets the tight accountant.
         """
         check_delta(delta)
         plans = list(dict.fromkeys((events, records) for _, records, events in clients))
@@ -92,7 +92,7 @@ class ClientAccount:
 
 @dataclass(frozen=True)
 class Statement:
-    """What is said of a run file or a run. ``clients`` is empty and ``delta`` None where no epsilon is stated."""
+    """The statement on a run file or a run. Without an epsilon, ``clients`` is empty and ``delta`` is None."""
 
     what: str
     mechanism: str
@@ -101,14 +101,14 @@ class Statement:
     stated: float | None = None
     sigma: Sigmas | None = None
     clients: tuple[ClientAccount, ...] = ()
-    simulated: bool | None = None  # whether the run was; None of a run file, which is a plan
-    failure: float = 0.0  # the chance of rare events, which is a part of delta
+    simulated: bool | None = None  # whether the run was simulated; None for a run file, which is a plan
+    failure: float = 0.0  # the chance of rare events, a part of delta
     cautions: tuple[str, ...] = ()
-    withheld: bool = False  # terms were looked at, so that nothing is counted
+    withheld: bool = False  # entries were read off the records, so no epsilon is computed
 
     @classmethod
     def of_file(cls, config: Config, what: str, delta: float | None, progress: Progress | None = None) -> Self:
-        """What the run of a run file will spend; a file that `run` would refuse is refused."""
+        """State the cost of running a run file. Refuse a file that `run` would refuse."""
         if config.privacy.mechanism == "none":
             return cls(what, "none", NOTHING)
         from crescendo.runs.prepare import prepare
@@ -129,10 +129,10 @@ class Statement:
 
     @classmethod
     def of_run(cls, folder: Path, delta: float | None, progress: Progress | None = None) -> Self:
-        """What a run spent, from the events that its folder holds."""
+        """State the cost of a run, from the events in its folder."""
         if folder.resolve().name.endswith(RUNNING):
             raise DataError(
-                f"{folder} is a run that still goes on or was killed; wait until it is renamed, or run it again"
+                f"{folder} is a run that is still going or was killed; wait until it is renamed, or run it again"
             )
         check_format(folder)
         path = folder / "privacy.json"
@@ -140,7 +140,7 @@ class Statement:
             found = json.loads(path.read_text(encoding="utf-8"))
         except FileNotFoundError:
             raise DataError(
-                f"{folder} is not the folder of a run, as it has no privacy.json; name one, or a run file"
+                f"{folder} is not a run's folder: it has no privacy.json; name a run's folder or a run file"
             ) from None
         except (ValueError, RecursionError):
             raise DataError(f"{path} is not JSON that a run writes; it was changed after the run was written") from None
@@ -157,18 +157,18 @@ class Statement:
                 raise ValueError
         except (KeyError, TypeError, ValueError, UsageError, RecursionError):
             raise DataError(
-                f"{path} does not say what each client released; it was changed after the run was written"
+                f"{path} does not list each client's releases; it was changed after the run was written"
             ) from None
         at = found["delta"] if delta is None else delta
         accounts = ClientAccount.of_all(clients, _usual(at, rare), progress)
-        simulated = bool(found.get("simulated", True))  # what does not say that its noise was real is not taken for it
+        simulated = bool(found.get("simulated", True))  # a run counts as simulated unless the file states otherwise
         says = f"{REMINDER[1]}; {SPENDS}" if simulated else SPENDS
         stated = stated if at == found["delta"] else None
         warned = (*about_delta(at, min(client.records for client in accounts)), PERSONS)
         return cls(str(folder), mechanism, says, at, stated, sigma, accounts, simulated, rare, warned)
 
     def events_of(self, name: str | None) -> Counted:
-        """What the client ``name`` releases; without a name, what every client releases if they all do the same."""
+        """Return the releases of the client ``name``; without a name, of every client, if they are all equal."""
         if self.withheld:
             raise ConfigError(f"{self.what} has no events to export: {self.says}")
         if not self.clients:
@@ -176,18 +176,18 @@ class Statement:
         plans = {client.name: client.events for client in self.clients}
         names = ", ".join([*list(plans)[:5], *(["..."] if len(plans) > 5 else [])])
         if name is None and len(set(plans.values())) > 1:
-            raise ConfigError(f"clients release different things; say whose events to export with --client: {names}")
+            raise ConfigError(f"clients have different events; choose whose to export with --client: {names}")
         if name is not None and name not in plans:
             raise ConfigError(f"there is no client {name!r}; --client is one of {names}")
         return plans[name] if name is not None else next(iter(plans.values()))
 
     @property
     def epsilon(self) -> float | None:
-        """Of the client that spends most."""
+        """The epsilon of the client that spends most."""
         return max((client.spent.epsilon for client in self.clients), default=None)
 
     def meaning(self) -> Meaning | None:
-        """What the epsilon of the client that spends most means; None where no privacy is claimed."""
+        """Return the meaning of the epsilon of the client that spends most; None if no privacy is claimed."""
         if not self.clients or self.delta is None:
             return None
         most = max(self.clients, key=lambda client: client.spent.epsilon)
@@ -211,7 +211,7 @@ class Statement:
 
 
 def _usual(delta: float, rare: float) -> float:
-    """What rare events, in which a release is not what its event says, leave of delta."""
+    """Return delta less the chance of rare events, in which a release differs from its event."""
     left = down(delta, rare)
     if not 0 <= rare < delta or not left > 0:
         raise UsageError(
@@ -225,7 +225,7 @@ def _usual(delta: float, rare: float) -> float:
 
 @dataclass(frozen=True)
 class EventsStatement:
-    """What the events of a file cost together."""
+    """The cost of all events of a file together."""
 
     what: str
     found: Foreign
@@ -233,11 +233,9 @@ class EventsStatement:
 
     @classmethod
     def of_file(cls, path: Path, delta: float | None, progress: Progress | None = None) -> Self:
-        """What the events of a JSON file cost at ``delta``."""
+        """Account for the events of a JSON file at ``delta``."""
         if delta is None:
-            raise ConfigError(
-                f"events have no delta of their own; say at which one {path} is to be accounted with --delta"
-            )
+            raise ConfigError(f"events have no delta; give the one at which to account for {path} with --delta")
         check_delta(delta)
         found = Foreign.of_file(path)
         return cls(str(path), found, account(found.events, delta, progress=progress))

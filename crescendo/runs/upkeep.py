@@ -1,4 +1,4 @@
-"""Looking after a state on disk: `verify` says what is wrong with it, `backup` makes a copy that is known to be sound."""
+"""Upkeep of a state on disk: `verify` reports damage, `backup` makes a verified copy."""
 
 import hashlib
 import json
@@ -24,7 +24,7 @@ PARTIAL, LOCK = ".partial", "lock"
 
 
 def verify(path: Path) -> Examination:
-    """Examine a server's state, a client's state or a ledger, which may be in use; nothing is changed."""
+    """Examine a server's state, a client's state or a ledger, which may be in use, without changing it."""
     found = Examination(path, _kind_of(path))
     if found.kind == "server":
         _check_server(path, found)
@@ -37,13 +37,13 @@ def verify(path: Path) -> Examination:
 
 
 def backup(path: Path, to: Path) -> Examination:
-    """Copy a state, which may be in use, to the new folder ``to``; what `verify` says about the copy.
+    """Copy a state, which may be in use, to the new folder ``to``, and return the examination of the copy.
 
-    The copy is made in ``TO.partial``, verified, synced and renamed: whatever is at ``to`` is a whole backup.
+    The copy is made in ``TO.partial``, verified, synced and renamed, so that ``to`` is always a whole backup.
     """
     kind = _kind_of(path)
     if not to.name or to.exists() or to.is_symlink():
-        raise UsageError(f"{to} is there already; a backup goes to a new place, so name another")
+        raise UsageError(f"{to} exists already; name a new folder for the backup")
     partial = to.with_name(to.name + PARTIAL)
     lock = _begun(partial)
     try:
@@ -87,7 +87,9 @@ def _check_server(path: Path, found: Examination) -> None:
     check_journal(path / JOURNAL, _made, found, text)
     digest = None if text is None else hashlib.sha256(text.encode()).hexdigest()
     if digest is not None and found.facts.get("digest", digest) != digest:
-        found.damage.append(f"{TERMS} has other terms than the journal; the next start makes it anew from the run file")
+        found.damage.append(
+            f"{TERMS} has other terms than the journal; the next start makes it again from the run file"
+        )
     _check_model(path, found)
 
 
@@ -96,34 +98,32 @@ def _made(text: str) -> Terms:
 
 
 def _kept_terms(path: Path, found: Examination) -> str | None:
-    """The terms beside the journal, which the next start makes anew from the run file if they are gone."""
+    """Return the terms stored next to the journal; without them, the next start makes them again from the run file."""
     try:
         return str(json.loads((path / TERMS).read_text())["terms"])
     except FileNotFoundError:
         found.notes.append(f"there is no {TERMS}; the next start makes it from the run file")
     except (OSError, ValueError, KeyError, TypeError):
         found.damage.append(
-            f"{TERMS} cannot be read; the next start makes it anew from the run file, if that is the same"
+            f"{TERMS} cannot be read; the next start makes it again from the run file, if that is unchanged"
         )
     return None
 
 
 def _check_model(path: Path, found: Examination) -> None:
     if (path / MODEL).exists() and LastModel.load(path / MODEL) is None:
-        found.damage.append(
-            f"{MODEL} cannot be read; it is a result that a finished party writes again when it is started"
-        )
+        found.damage.append(f"{MODEL} cannot be read; a finished party writes it again when it is started")
 
 
 # -- what is copied ----------------------------------------------------------------------------------------------------
 
 
 def _begun(partial: Path) -> int:
-    """An empty folder to copy to, locked. One that a killed backup left is emptied."""
+    """Make an empty, locked folder to copy to. Empty one that a killed backup left."""
     there = partial.exists() or partial.is_symlink()
-    whole_folder = partial.is_dir() and not partial.is_symlink()  # what a link leads to is somebody's
+    whole_folder = partial.is_dir() and not partial.is_symlink()  # the target of a link is not ours to empty
     if there and not (whole_folder and ((partial / LOCK).exists() or not any(partial.iterdir()))):
-        raise UsageError(f"{partial} is there and was not left by a backup; remove it, or name another place")
+        raise UsageError(f"{partial} exists and was not left by a backup; remove it, or name another folder")
     lock = lock_folder(partial)
     partial.chmod(PRIVATE_FOLDER)
     for inside in partial.iterdir():
@@ -142,7 +142,7 @@ def _copy_server(path: Path, to: Path) -> None:
 
 
 def _copy_client(path: Path, to: Path) -> None:
-    """What it saw of the server first, the ledger last: what was seen is never newer than what was charged."""
+    """Copy a client's state, the ledger last, so that the copied view of the server is never newer than the charges."""
     ledger = path / LEDGER if path.is_dir() else path
     for source in sorted([*path.glob("seen-*.json"), *path.glob(MODEL)]) if path.is_dir() else ():
         copy_file(source, to / source.name)

@@ -224,7 +224,7 @@ def test_what_is_no_complete_run_gets_a_sentence(folder: Path) -> None:
         crescendo.load(folder / "none")
     running = folder.rename(folder.with_name("copy.running"))
     for path in (running, folder):
-        with pytest.raises(CrescendoError, match="still goes on or was killed; load one that is complete"):
+        with pytest.raises(CrescendoError, match="is still going or was killed; load one that is complete"):
             crescendo.load(path)
     for wrong in (3, None, [str(folder)]):
         with pytest.raises(CrescendoError, match="takes the path of a run's folder, not a"):

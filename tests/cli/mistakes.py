@@ -143,7 +143,7 @@ COMMANDS: list[tuple[str, str, int, str]] = [
     ("accounted for nothing", "account", 1, "name one thing to account for: a run file, the folder of a run, --ledger"),
     ("mistyped the run", "account runs/x", 1, "runs/x is neither a run file nor the folder of a run"),
     ("added one run twice", "account private.toml private.toml", 1, "private.toml is named twice"),
-    ("added a run that is not private", "account private.toml run.toml", 1, "run.toml claims no privacy, so nothing bounds"),
+    ("added a run that is not private", "account private.toml run.toml", 1, "run.toml claims no privacy, so the total cost"),
     ("accounted at delta 2", "account private.toml --delta 2", 1, "delta must lie strictly between 0 and 1, got 2.0"),
     ("audited what claims nothing", "audit run.toml", 1, "claims no privacy, so there is nothing to audit"),
     ("forgot the mechanism's name", "audit own.py --epsilon 1 --delta 1e-5", 1, "name the mechanism in it too: own.py:NAME"),

@@ -206,7 +206,7 @@ WRONG_TOGETHER = [
         "crescendo.dataset, or data as a list of each client's (x, y)",
     ),
     (["data.source=iris"],
-     'iris has 3 classes and logistic regression tells two apart; write objective.kind = "softmax" for all of them, or '
+     'iris has 3 classes and logistic regression needs exactly two; write objective.kind = "softmax" for all of them, or '
      "choose two with data.classes"),
     (["data.source=iris", "data.classes=[0, 7]"], "data.classes asks for 7, but the labels of iris are 0, 1, 2"),
     (["data.source=nowhere.csv"], "there is no file nowhere.csv; check the path"),

@@ -47,7 +47,7 @@ def test_events_of_another_library_are_accounted_for_and_not_certified() -> None
     Path("history.json").write_text(json.dumps([[event.sigma, event.rate, count] for event, count in EVENTS]))
     found = json_of("account", "history.json", "--delta", "1e-5")
     assert (found["format"], found["certified"], found["releases"]) == ("opacus", False, 31)
-    assert found["epsilon"] == account(EVENTS, 1e-5).epsilon and "true if these events describe" in found["says"]
+    assert found["epsilon"] == account(EVENTS, 1e-5).epsilon and "holds if the events describe" in found["says"]
     assert from_json(found["events"]) == EVENTS
     shown = runner.invoke(app, ["account", "history.json", "--delta", "1e-5"])
     assert shown.exit_code == 0 and "history.json: opacus events, delta 1e-05" in shown.stdout

@@ -184,7 +184,7 @@ def test_account_says_the_same_of_a_run_file_and_of_its_run() -> None:
     after = json_of("account", "here")
     assert (after.pop("what"), before.pop("what")) == ("here", "private.toml")
     assert (after.pop("simulated"), before.pop("simulated")) == (True, None)
-    assert "the run was simulated" in after.pop("says") and "guarantees in a real federation" in before.pop("says")
+    assert "the run was simulated" in after.pop("says") and "guarantees this in a real federation" in before.pop("says")
     assert before == after and before["mechanism"] == "minibatch" and len(before["clients"]) == 2
     one = before["clients"][0]
     assert one["epsilon"] == one["pld_epsilon"] < one["rdp_epsilon"] and before["epsilon"] == one["epsilon"]
@@ -204,7 +204,7 @@ def test_account_says_why_a_theorem_does_not_apply() -> None:
     text = shown("account", "private.toml", "--set", "privacy.sigma=0.9")
     assert re.search(r"Theorem 1, .*does not apply: needs sigma >= 1, has 0.9\.", text)
     assert re.search(r"main theorem, .*does not apply: needs ", text)
-    assert "This is what the plan guarantees in a real federation" in text
+    assert "The plan guarantees this in a real federation" in text
 
 
 @pytest.mark.parametrize("what", ["plain.toml", "here"])

@@ -185,7 +185,7 @@ def test_a_model_of_a_messy_frame_predicts_from_raw_columns() -> None:
     with pytest.raises(DataError, match="x has no column 'age'"):
         result.predict(table[["sex"]])
     private = {"mechanism": "minibatch", "epsilon": 1.0, "delta": 1e-6, "clip": 1.0, "records": 60}
-    with pytest.raises(ConfigError, match="by a look at its records, which a private run must not have"):
+    with pytest.raises(ConfigError, match="by looking at its records, which a private run must not do"):
         crescendo.simulate({"clients": {"count": 2}, "schedule": schedule, "privacy": private}, data=data)
 
 

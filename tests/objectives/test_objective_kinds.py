@@ -108,7 +108,7 @@ def test_mistakes_are_answered_as_for_logistic() -> None:
     )
     with pytest.raises(ConfigError, match=r"objective.options is for networks"):
         small("objective.kind=least", "objective.options={a = 1}")
-    with pytest.raises(ConfigError, match="iris has 3 classes and least squares tells two apart"):
+    with pytest.raises(ConfigError, match="iris has 3 classes and least squares needs exactly two"):
         simulate(small("objective.kind=least", "data.source=iris"))
     with pytest.raises(ConfigError, match=r"data.classes has 3 labels, and least squares needs exactly two; name two"):
         terms_text(read(case(objective={"kind": "least"}, data={"classes": [1, 2, 3]})))

@@ -147,7 +147,7 @@ def test_exchanges_are_counted_against_the_constant_rounds_of_a_plan(run: tuple[
 def test_without_privacy_constant_rounds_are_as_large_as_the_first_and_have_a_gradient_for_each_client() -> None:
     few, many = (simulate(small(f"clients.count={clients}")) for clients in (2, 20))
     assert (few.constant.size, few.constant.rounds) == (10, 6) and "this run's first round" in few.constant.why
-    assert (many.constant.size, many.constant.rounds) == (20, 3) and "a gradient for each client" in many.constant.why
+    assert (many.constant.size, many.constant.rounds) == (20, 3) and "one gradient for each client" in many.constant.why
 
 
 def test_a_run_that_went_wrong_says_so_first_and_claims_no_savings() -> None:

@@ -65,9 +65,9 @@ def test_a_torch_run_leaves_its_tensors_and_becomes_a_state_dict(tmp_path: Path)
     again.load_state_dict(torch.load(export(folder(found), "torch", tmp_path / "net.pt").path))
     x = torch.from_numpy(X.astype(np.float32))
     assert torch.equal(again(x), found.torch_model()(x))
-    with pytest.raises(UsageError, match="no regression of ours"):
+    with pytest.raises(UsageError, match="no built-in regression"):
         found.sklearn_model()
-    with pytest.raises(UsageError, match="no regression of ours; export it to npz, safetensors or torch"):
+    with pytest.raises(UsageError, match="no built-in regression; export it to npz, safetensors or torch"):
         export(folder(found), "sklearn", tmp_path / "net.joblib")
     assert export(folder(found), "safetensors")[:2] == (tmp_path / "net" / "model.safetensors", False)
     other = (tmp_path / "net" / "model.safetensors").read_bytes()

@@ -94,7 +94,7 @@ def test_where_terms_were_looked_at_no_epsilon_and_no_range_is_there(tmp_path: P
     found = crescendo.simulate(table(), "stay", **keys, rounds=10, out=tmp_path / "run")
     said = card(tmp_path / "run")
     assert found.privacy is not None and found.privacy["epsilon"] is None
-    assert "No epsilon, because terms were read off the records" in said and "**Epsilon" not in said
+    assert "No epsilon, because entries were read off the records" in said and "**Epsilon" not in said
     assert not re.search(r"[Ee]psilon \d", said)
     assert "`income`: a number\n" in said and "21234" not in said and "77777" not in said and "`north`" not in said
 
@@ -111,7 +111,7 @@ def test_the_card_of_a_federation_lies_beside_its_export(tmp_path: Path, private
     if private:
         spent = crescendo.load(tmp_path / "served").privacy
         assert spent is not None and f"**Epsilon {spent['epsilon']:.4g} at delta 1e-06**" in said
-        assert "simulat" not in said and "what records spent in all stands in their client's ledger" in said
+        assert "simulat" not in said and "each client's ledger has the total" in said
     else:
         assert "No epsilon, because no privacy was asked for" in said
     again = CliRunner().invoke(

@@ -202,7 +202,7 @@ def test_what_a_class_built_on_ours_claims_is_not_believed() -> None:
 
     x = np.random.default_rng(0).normal(size=(120, 2))
     public: dict[str, Any] = {"clients": 2, "gradients": 100, "records": 60, "classes": [0, 1]}
-    with pytest.raises(ConfigError, match="Louder has traits, such as that it clips, and a private run believes them"):
+    with pytest.raises(ConfigError, match="Louder has traits, such as that it clips, and a private run trusts"):
         crescendo.simulate(x, x[:, 0] > 0, objective=Louder(2), epsilon=4.0, **public)
     assert crescendo.simulate(x, x[:, 0] > 0, objective=Logistic(2), epsilon=4.0, **public).privacy is not None
     assert crescendo.simulate(x, x[:, 0] > 0, objective=Louder(2), clients=2, gradients=100).privacy is None

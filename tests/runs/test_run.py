@@ -230,10 +230,10 @@ def test_a_killed_run_is_never_taken_for_a_whole_one(tmp_path: Path) -> None:
     kept = {path.name: path.read_bytes() for path in left.iterdir()}
     assert kept.keys() <= {"format.json", "config.toml", "metrics.jsonl"} and not out.exists()
     with pytest.raises(
-        ConfigError, match=r"run-1\.running is there, a run that still goes on or was killed; remove it, or"
+        ConfigError, match=r"run-1\.running exists: that run is still going or was killed; remove it, or"
     ):
         simulate(small(), out=out)
-    with pytest.raises(DataError, match="still goes on or was killed; wait until it is renamed, or run it again"):
+    with pytest.raises(DataError, match="is still going or was killed; wait until it is renamed, or run it again"):
         Statement.of_run(left, None)
     runner = CliRunner()
     refused = runner.invoke(app, ["run", str(tmp_path / "file.toml"), "--out", str(out)])
@@ -241,7 +241,7 @@ def test_a_killed_run_is_never_taken_for_a_whole_one(tmp_path: Path) -> None:
     with contextlib.chdir(left):
         within = runner.invoke(app, ["account", "."])
     for found in (refused, asked, within):
-        assert found.exit_code == 1 and found.stdout == "" and "still goes on or was killed;" in found.stderr
+        assert found.exit_code == 1 and found.stdout == "" and "is still going or was killed;" in found.stderr
         assert found.stderr.count("\n") == 1 and isinstance(found.exception, SystemExit)
     assert {path.name: path.read_bytes() for path in left.iterdir()} == kept and not out.exists(), "nothing was touched"
     assert next_folder("run", tmp_path) == tmp_path / "run-2"

@@ -63,7 +63,7 @@ def test_a_servers_backup_opens_where_the_server_was(tmp_path: Path) -> None:
 
 def test_what_is_there_already_is_never_written_over(state: Path, tmp_path: Path) -> None:
     (tmp_path / "copy").mkdir()
-    with pytest.raises(UsageError, match="is there already"):
+    with pytest.raises(UsageError, match="exists already"):
         backup(state, tmp_path / "copy")
     (tmp_path / "other.partial").mkdir()
     (tmp_path / "other.partial" / "mine.txt").write_text("mine")
@@ -79,7 +79,7 @@ def test_a_place_that_is_there_under_any_name_is_refused(
     (tmp_path / "in").mkdir()
     monkeypatch.chdir(tmp_path / "in")
     Path("link").symlink_to("nowhere")
-    with pytest.raises(UsageError, match="is there already"):
+    with pytest.raises(UsageError, match="exists already"):
         backup(state, Path(to))
 
 

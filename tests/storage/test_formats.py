@@ -111,8 +111,8 @@ def test_a_newer_ledger_is_refused_and_untouched(tmp_path: Path) -> None:
     ("text", "says"),
     [
         ('{"format": 2}', "has format 2 of a run's folder"),
-        ("[]", "does not say which format"),
-        ("{", "does not say which"),
+        ("[]", "does not hold the folder's format"),
+        ("{", "does not hold the folder's format"),
     ],
 )
 def test_a_newer_run_folder_is_refused(text: str, says: str, tmp_path: Path) -> None:

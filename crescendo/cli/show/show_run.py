@@ -187,7 +187,7 @@ class RunPrinter(Printer):
         if prepared.privacy is not None:
             rows[len(scores) + 1 : len(scores) + 1] = _privacy(found)
             if prepared.dataset.left_out:
-                why = f"used in training or testing; {prepared.dataset.left_out:,} of other classes are left out"
+                why = f"used in training or testing; {prepared.dataset.left_out:,} are left out: incomplete, or of another class"
                 rows.append(("records", f"{_records(prepared):,}", why))
         if (mapping := prepared.label_mapping) is not None:
             rows.append(("labels", f"{len(prepared.dataset.classes):,}", f"{mapping}, as the model sees them"))

@@ -1,1 +1,1 @@
-"""The audit of a run file by canaries: one run with them among the records."""
+"""Canary audit of a run file: one run with canaries among the records."""

@@ -1,7 +1,7 @@
-"""One simulated run with canaries among the records of the client that spends most: a lower bound on its epsilon.
+"""Canary run: one simulated run with canaries among the records of the costliest client, for a lower bound on its epsilon.
 
-Canaries are records like any other. They take the place of real ones where these would be more than are declared, so that rates,
-noise and the epsilon of every record stay as they are certified.
+Canaries are ordinary records. They replace real ones if the client would have more records than it declares, so that
+rates, noise and the epsilon of every record stay as certified.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ def canary_audit(
     seed: int = 0,
     source: Callable[[int, int], Source] = SeededSource,
 ) -> CanaryReport:
-    """Run ``config`` once with so many canaries, each in with probability 1/2, and guess which were in.
+    """Run ``config`` once with so many canaries, each included with probability 1/2, and guess which were included.
 
-    ``seed`` is of the auditor's coins alone. ``source`` makes the client's noise of the run's seed and the client.
+    ``seed`` is for the auditor's coins only. ``source`` makes the client's noise from the run's seed and the client.
     """
     if config.privacy.mechanism == "none":
         raise ConfigError(f"{name} claims no privacy, so there is nothing to audit; choose a privacy.mechanism")
@@ -57,7 +57,7 @@ def canary_audit(
         raise ConfigError(f"--confidence must be at least 0.5 and below 1, not {confidence:g}")
     prepared = prepare(config)
     if isinstance(prepared.privacy, Withheld):
-        raise ConfigError(f"{name} has no epsilon to hold canaries against: {prepared.privacy.says}")
+        raise ConfigError(f"{name} has no epsilon to compare canaries with: {prepared.privacy.says}")
     planted = _Planted.in_run(prepared, canaries, seed)
     guarantee = prepared.privacy
     assert guarantee is not None
@@ -65,7 +65,7 @@ def canary_audit(
     family = LessNoise(events, guarantee.delta)
     plan = GuessPlan.chosen(
         canaries, family, CanaryReport.level(confidence)
-    )  # before the run: no release has a say in it
+    )  # fixed before the run, independently of the releases
     scores = planted.scores(prepared, source)
     return CanaryReport.of(
         plan.guesses(scores, planted.inside),
@@ -83,7 +83,7 @@ def canary_audit(
 
 @dataclass(frozen=True, eq=False)
 class _Planted:
-    """A run with canaries: the objective, the data and the rows of client ``me``, certified as the run is."""
+    """A run with canaries: the objective, the data and the rows of client ``me``, certified like the run."""
 
     me: int
     kind: str
@@ -111,7 +111,7 @@ class _Planted:
             objective, data, coordinates = wide, _with_zeros(data, canaries, label), wide.coordinates
         else:
             kind, wider = "records", widened(prepared.objective, canaries)
-            assert made.norm_bound is not None  # or `local` would not be certified
+            assert made.norm_bound is not None  # `local` is not certified without it
             length = longest(made.norm_bound, wider.intercept)
             objective, data = wider, with_canaries(data, canaries, length, label)
             coordinates = slice(wider.features - canaries, wider.features)
@@ -134,7 +134,7 @@ class _Planted:
         return cls(me, kind, inside, real, data, objective, certificate, coordinates, signal)
 
     def scores(self, prepared: Prepared, source: Callable[[int, int], Source]) -> Floats:
-        """Run it, and return the score of every canary."""
+        """Run the federation, and return the score of every canary."""
         guarantee, me = prepared.privacy, self.me
         assert isinstance(guarantee, Guarantee)
         first = len(self.data) - len(self.inside)
@@ -180,7 +180,7 @@ def _check(made: Certificate, me: int, canaries: int) -> None:
 
 
 def _with_zeros(records: Records, canaries: int, label: float) -> Records:
-    """The records, and after them a row without features for each canary."""
+    """Return the records followed by a row of zeros for each canary."""
     y = np.append(records.y, np.full(canaries, label))
     if isinstance(records.x, np.ndarray):
         zeros = np.zeros((canaries, records.features), records.x.dtype)
@@ -191,13 +191,13 @@ def _with_zeros(records: Records, canaries: int, label: float) -> Records:
 
 
 def _unmeasured(dataset: Dataset, train: Records) -> Dataset:
-    """Scores of the model are of no interest here, so that there is no test part to widen."""
+    """Return the data set with the training records ``train`` and without a test part: the model's scores are not needed."""
     columns = {name: np.resize(column, len(train)) for name, column in dataset.columns.items()}
     return dataclasses.replace(dataset, train=train, test=None, columns=columns, optimum=None)
 
 
 class _Heard:
-    """The score of each canary, summed up from the releases, round by round."""
+    """The score of each canary, summed over the releases."""
 
     def __init__(self, planted: _Planted) -> None:
         self.planted, self.total = planted, np.zeros(len(planted.inside))
@@ -213,7 +213,7 @@ class _Heard:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class _Listening(Guarantee):
-    """A guarantee whose mechanism for one client hands its releases on."""
+    """A guarantee whose mechanism for one client passes its releases to the auditor."""
 
     heard: _Heard
     source: Callable[[int, int], Source]
@@ -225,7 +225,7 @@ class _Listening(Guarantee):
 
 
 class _Overheard:
-    """A mechanism as it is, and each of its releases goes to the auditor too."""
+    """An unchanged mechanism that also passes each release to the auditor."""
 
     def __init__(self, inner: Mechanism, heard: _Heard) -> None:
         self._inner, self._heard, self.saturates = inner, heard, inner.saturates

@@ -1,1 +1,1 @@
-"""A trained model for others: as an ONNX file, and with a card that says what it is."""
+"""Trained models for other programs and people: ONNX files and model cards."""

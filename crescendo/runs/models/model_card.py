@@ -1,7 +1,7 @@
-"""Model card: a page beside a model that says what it is, on what terms it was trained, how good it is and how to use it.
+"""Model card: a page on a model, the terms of its training, its scores and its use.
 
-A card travels with its model. So that of a private run has nothing that was computed from records without noise, neither scores
-nor entries of a schema that were read off the records, and no epsilon where one is withheld.
+A card travels with its model. So the card of a private run shows no number computed from records without noise: no scores, no
+entries of a schema that were read off the records, and no epsilon if it is withheld.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ if TYPE_CHECKING:
 CARD = "MODEL_CARD.md"
 _SHOWN = 12  # classes, categories and names of a list
 _MOST_COLUMNS = 200
-_OPEN = "No epsilon, because no privacy was asked for: the model may tell everything about the records that it was trained on."
+_OPEN = "No epsilon, because no privacy was asked for: the model may reveal everything about its training records."
 _UNMEASURED = (
-    "Not stated here: the scores of a private run are measured on records without noise, and no epsilon covers them. Those who "
-    "may see the records find them in `metrics.jsonl` and `report.html` of the run's folder."
+    "Not stated here: the scores of a private run are measured on records without noise, and no epsilon covers them. People who "
+    "may see the records find the scores in `metrics.jsonl` and `report.html` of the run's folder."
 )
 _NOT_KNOWN = (
-    "Not measured by the federation, no party of which saw the records of all. `crescendo predict` measures it on a table of "
-    "yours."
+    "Not measured by the federation: none of its parties saw all the records. `crescendo predict` measures the model on your "
+    "table."
 )
-_GIVEN = ("a torch module that a program gave", "a model that a program gave")  # net, in the lines that use it
+_GIVEN = ("a torch module that a program gave", "a model that a program gave")  # called net in the lines on its use
 _USE = """## How to use it
 
 ```python
@@ -60,7 +60,7 @@ class ModelCard:
     terms: Sequence[str]
     worth: Sequence[str]
     data: Sequence[str]
-    objective: str  # the file of a model of one's own, as load takes it; empty for one of ours
+    objective: str  # the file of a user's model, as load takes it; empty for a built-in one
     place: str = "."
     where: str = "the folder of this file"
 
@@ -139,7 +139,7 @@ class ModelCard:
 
 
 def plain(text: str) -> str:
-    """A text of others in a line of Markdown, in which nothing of it is markup.
+    """Return untrusted text escaped for one line of Markdown.
 
     >>> print(plain("a <b>|*x*" + chr(10)))
     a &lt;b&gt;\\|\\*x\\*?
@@ -150,7 +150,7 @@ def plain(text: str) -> str:
 
 
 def code(text: object) -> str:
-    """A text of others as code in a line of Markdown.
+    """Return untrusted text as code for one line of Markdown.
 
     >>> print(code("a`b" + chr(10)), code(3))
     `a'b?` `3`
@@ -164,7 +164,7 @@ def _listed(said: Sequence[str]) -> str:
 
 
 def _trained(result: Result) -> str:
-    """What a run trained: an objective of ours, a file's name, or words for a model that a program gave."""
+    """Return the name of the trained model: a built-in objective, a file's name, or words for a model that a program gave."""
     named = result.prepared.config.objective.kind
     if result.trained in OBJECTIVES:
         return result.trained
@@ -176,7 +176,7 @@ def _many(count: int, what: str) -> str:
 
 
 def _kind(kind: str) -> str:
-    """A model of one's own without the folders of its file, which are of one machine."""
+    """Return the name of a user's model without its file's folders, which exist on one machine only."""
     library, colon, _ = kind.partition(":") if kind.startswith(("torch:", "jax:")) else ("", "", "")
     return library + colon + kind.removeprefix(library + colon).replace("\\", "/").rpartition("/")[2]
 
@@ -199,12 +199,12 @@ def _declared(records: Sequence[int]) -> str:
 
 
 def _terms(protection: Guarantee | Withheld | None) -> Sequence[str]:
-    """What a run claims: an epsilon with what it means, or why there is none."""
+    """Return the sentences on a run's privacy: its epsilon and the meaning of that, or why there is none."""
     if protection is None:
         return [_OPEN]
     if isinstance(protection, Withheld):
         return [
-            f"No epsilon, because terms were read off the records. {protection.says[:1].upper()}{protection.says[1:]}."
+            f"No epsilon, because entries were read off the records. {protection.says[:1].upper()}{protection.says[1:]}."
         ]
     return [_stated(protection), *map(_sentence, protection.sentences())]
 
@@ -224,7 +224,7 @@ def _stated(guarantee: Guarantee) -> str:
 def _of_federation(guarantee: Guarantee) -> Iterator[str]:
     yield _stated(guarantee)
     yield from map(_sentence, [*guarantee.meaning().sentences(), *guarantee.cautions()])
-    yield "It covers this federation alone; what records spent in all stands in their client's ledger."
+    yield "It covers this federation alone; each client's ledger has the total that its records have spent."
 
 
 def _scores(result: Result) -> Iterator[str]:
@@ -246,7 +246,7 @@ def _labels(classes: Sequence[Label]) -> Iterator[str]:
 
 
 def _features(schema: Schema | None, names: Sequence[str], features: int, private: bool) -> Iterator[str]:
-    """The columns that become features; of a private run without what was read off its records."""
+    """Yield lines on the columns that become features; for a private run, without values read off its records."""
     if schema is None and names:
         more = f" and {len(names) - _MOST_COLUMNS:,} more" if len(names) > _MOST_COLUMNS else ""
         yield f"Columns, all numbers: {', '.join(map(code, names[:_MOST_COLUMNS]))}{more}."
@@ -266,4 +266,4 @@ def _features(schema: Schema | None, names: Sequence[str], features: int, privat
             more = f" and {len(column.values) - _SHOWN:,} more" if len(column.values) > _SHOWN else ""
             yield f"{code(column.name)}: one of {', '.join(map(code, column.values[:_SHOWN]))}{more}"
     if len(schema.columns) > _MOST_COLUMNS:
-        yield f"and {len(schema.columns) - _MOST_COLUMNS:,} columns more, which `schema.toml` or the terms name"
+        yield f"and {len(schema.columns) - _MOST_COLUMNS:,} more columns, which `schema.toml` or the terms name"

@@ -1,8 +1,8 @@
-"""A regression of ours as an ONNX file, which predicts labels as they were written on any machine, without Crescendo.
+"""ONNX file of a built-in regression, which predicts labels as written on any machine, without Crescendo.
 
-The input ``features`` is a matrix of 64-bit floats, a record a row: the features as they were given to the training, before any
-scaling, which is in the file. Of a table with a schema these are the features that the schema makes of its columns. The output
-``label`` has the label of each record (a number for least squares); classes also have ``probabilities``, a column for each.
+The input ``features`` is a matrix of 64-bit floats with a row for each record: the unscaled features, since the file does the
+scaling. For a table with a schema these are the features that the schema makes from its columns. The output ``label`` has the
+label of each record (a number for least squares); a classifier also has ``probabilities``, a column for each class.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from crescendo.data.records import Label
 from crescendo.data.scaling import Scaling
 from crescendo.errors import UsageError
 
-_OPSET, _IR = 17, 8  # of 2022: every runtime of today reads them
+_OPSET, _IR = 17, 8  # from 2022: every current runtime reads them
 _MOST_BYTES = (1 << 31) - (1 << 20)  # a protobuf message is shorter than 2 GiB
 
 
@@ -30,13 +30,13 @@ def onnx_bytes(
     scaling: Scaling | None,
     features: Sequence[str] = (),
 ) -> bytes:
-    """Return the file of a regression that was ``trained``: logistic, softmax or least squares."""
+    """Return the file of a regression of the kind ``trained``: logistic, softmax or least squares."""
     from onnx import TensorProto, helper, numpy_helper
 
     table = model.reshape(-1, len(classes) if trained == "softmax" else 1)  # a column for each class
     weights, offsets = (table[:-1], table[-1]) if intercept else (table, np.zeros(table.shape[1]))
     if 8 * (model.size + (0 if scaling is None else 2 * len(weights))) > _MOST_BYTES:
-        raise UsageError(f"the model has {model.size:,} numbers, which no ONNX file can hold; export it to npz")
+        raise UsageError(f"the model has {model.size:,} numbers, too many for an ONNX file; export it to npz")
     graph = _Graph(helper, numpy_helper)
     x = "features"
     if scaling is not None:
@@ -69,7 +69,7 @@ def _numbers(graph: _Graph, scores: str) -> list[_Output]:
 
 
 def _labels(graph: _Graph, scores: str, trained: str, classes: tuple[Label, ...]) -> list[_Output]:
-    """The label at the place of the highest score; of logistic regression a margin of 0 speaks for the second, as in training."""
+    """Add the label with the highest score. In logistic regression a margin of 0 means the second class, as in training."""
     if trained == "logistic":
         above = graph.node("GreaterOrEqual", scores, graph.constant("zero", np.array(0.0)))
         places = graph.node("Squeeze", graph.whole(above), graph.constant("second axis", np.array([1])))
@@ -92,7 +92,7 @@ def _fractions(labels: Array) -> bool:
 
 
 class _Graph:
-    """Nodes and constants in the order in which they are asked for."""
+    """Nodes and constants in the order in which they were added."""
 
     def __init__(self, helper: Any, arrays: Any) -> None:
         self._helper, self._arrays = helper, arrays
@@ -106,7 +106,7 @@ class _Graph:
         return name
 
     def whole(self, of: str) -> str:
-        """Truth values as whole numbers."""
+        """Add a cast of booleans to whole numbers."""
         name = f"cast {len(self.nodes)}"
         self.nodes.append(self._helper.make_node("Cast", [of], [name], to=self.kind(np.zeros(0, dtype=np.int64))))
         return name
@@ -117,5 +117,5 @@ class _Graph:
         return name
 
     def kind(self, values: Array) -> int:
-        """The number that ONNX has for the type of an array."""
+        """Return ONNX's number for the type of an array."""
         return int(self._helper.np_dtype_to_tensor_dtype(values.dtype))

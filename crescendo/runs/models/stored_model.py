@@ -1,4 +1,4 @@
-"""The model of a run's folder or of a finished federation as data: its vector, and what its labels and features mean."""
+"""Stored model of a run or a finished federation: its vector, and the meaning of its labels and features."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ def save_model(
     intercept: bool = True,
     records: Mapping[str, Any] | None = None,
 ) -> None:
-    """The model of a run that has ended: the vector, what its labels mean and how its ``records`` look (`about_records`).
+    """Save the model of a finished run: the vector, its labels, and the form of its ``records`` (`about_records`).
 
-    Of a torch module its named tensors are saved too.
+    A torch module's named ``tensors`` are saved too.
     """
     digest = ""
     if tensors is not None:
-        with contextlib.suppress(ImportError):  # a run's model is not lost for the lack of a second format
+        with contextlib.suppress(ImportError):  # without safetensors, the run keeps its model in one format
             content = safetensors_bytes({name: value.cpu().numpy() for name, value in tensors.items()})
             (folder / TENSORS).write_bytes(content)
             digest = hashlib.sha256(content).hexdigest()
@@ -54,7 +54,7 @@ def save_model(
 
 
 def about_records(data: Dataset) -> dict[str, Any]:
-    """How the records look that a model learned from: what must be known to ask it about others."""
+    """Return the form of a model's training records, which is needed to predict others."""
     schema = None if data.schema is None else schema_digest(data.schema)
     scaling = None if data.scaling is None else data.scaling.plain()
     return {
@@ -67,13 +67,13 @@ def about_records(data: Dataset) -> dict[str, Any]:
 
 
 def schema_digest(schema: Schema) -> str:
-    """The same for two schemas exactly if they make the same features of every record."""
+    """Return a digest that is equal for two schemas exactly if they make the same features from every record."""
     return hashlib.sha256(json.dumps(schema.plain()["columns"], sort_keys=True).encode()).hexdigest()
 
 
 @dataclass(frozen=True)
 class StoredModel:
-    """What a run's folder holds of its model, all of it read. Folders of earlier versions lack ``trained`` and ``tensors``."""
+    """The model in a run's folder, read completely. Folders of earlier versions lack ``trained`` and ``tensors``."""
 
     run: Path
     content: bytes  # of model.npz
@@ -92,7 +92,7 @@ class StoredModel:
 
     @classmethod
     def of_federation(cls, found: FinishedFederation) -> Self:
-        """The same of a finished federation, whose terms say what a run's folder says."""
+        """Return the model of a finished federation, with the labels and features of its terms."""
         agreed, goal = found.agreed, found.agreed.objective
         schema = None if agreed.schema is None else schema_digest(agreed.schema)
         names = () if agreed.schema is None else agreed.schema.features
@@ -112,22 +112,22 @@ class StoredModel:
 
     @property
     def is_federation(self) -> bool:
-        """Whether a federation left it, which has no file but its model."""
+        """Whether a federation trained it, which leaves only the model."""
         return "federation" in self.arrays
 
     @property
     def _said(self) -> dict[str, Any]:
-        """What it says of the records; ValueError, among others, for a file that was changed."""
+        """The form of the training records. A file that was changed raises ValueError or another error."""
         return (json.loads(str(self.arrays["records"])) if "records" in self.arrays else None) or {}
 
     @property
     def width(self) -> int | None:
-        """How many features a record has; None in folders of early versions."""
+        """The number of features of a record; None in folders of early versions."""
         return int(self._said["features"]) if self._said else None
 
     @property
     def features(self) -> tuple[str, ...]:
-        """What each feature is called, where that is known."""
+        """The names of the features, if they are known."""
         said = self._said
         if "names" in self.arrays:
             return tuple(json.loads(str(self.arrays["names"])))
@@ -137,7 +137,7 @@ class StoredModel:
 
     @property
     def by_schema(self) -> bool:
-        """Whether its features are what a schema makes of a table's columns."""
+        """Whether a schema makes its features from a table's columns."""
         with damage_named(self.run):
             return self._said.get("schema") is not None
 
@@ -153,7 +153,7 @@ class StoredModel:
 
     @property
     def intercept(self) -> bool:
-        """Folders of earlier versions have it in their run file alone."""
+        """Whether the model has an intercept. Folders of earlier versions have this only in their run file."""
         if "intercept" in self.arrays:
             return bool(self.arrays["intercept"])
         with contextlib.suppress(ConfigError):
@@ -162,21 +162,21 @@ class StoredModel:
 
     @property
     def scaling(self) -> Scaling | None:
-        """What was applied to the features; ValueError, among others, for a file that was changed."""
+        """The scaling of the features. A file that was changed raises ValueError or another error."""
         plain = self._said.get("scaling")
         return None if plain is None else Scaling.from_plain(plain, int(self._said["features"]))
 
     @property
     def is_torch(self) -> bool:
-        """Whether the run left the tensors of a torch module; it does not where safetensors is not installed."""
+        """Whether the run saved the tensors of a torch module, which needs safetensors to be installed."""
         return self.trained == "torch" and not self.is_federation and (self.run / TENSORS).is_file()
 
     def has(self, name: str) -> bool:
-        """Whether the run itself wrote that file."""
+        """Return whether the run itself wrote the file ``name``."""
         return name == MODEL or (name == TENSORS and self.is_torch)
 
     def tensors(self) -> bytes:
-        """The file of the torch module's tensors, found sound. Torch itself is not needed for that."""
+        """Return the file of the torch module's tensors after checking it. This does not need torch."""
         from safetensors import deserialize
 
         content = bytes_of(self.run / TENSORS)
@@ -187,14 +187,14 @@ class StoredModel:
         return content
 
     def refusal(self, why: str) -> UsageError:
-        """Why not to this format, and the formats that do work for this run."""
+        """Return the refusal of a format, with the reason and the formats that this model can be exported to."""
         regression = self.trained in REGRESSIONS and "classes" in self.arrays
         more = ["torch"] if self.is_torch else ["sklearn", "onnx"] if regression else []
         *some, last = ["npz", "safetensors", *more]
         own = (
             ""
             if regression or not self.is_federation
-            else ": crescendo.torch.model(net).module(vector) is a torch module of it"
+            else ": crescendo.torch.model(net).module(vector) makes a torch module of it"
         )
         return UsageError(f"{self.run} {why}; export it to {', '.join(some)} or {last}{own}")
 
@@ -208,7 +208,7 @@ def bytes_of(path: Path) -> bytes:
 
 @contextlib.contextmanager
 def damage_named(run: Path) -> Iterator[None]:
-    """Readers of zip, npy and safetensors raise dozens of types; about bytes in memory each of them means damage."""
+    """Report any error as damage: readers of zip, npy and safetensors raise dozens of types for damaged bytes."""
     try:
         yield
     except Exception as error:
