@@ -1,7 +1,7 @@
 """Differential privacy: plan a budget, account for a history of releases, audit a mechanism.
 
 account     the epsilon of a history of events           plan     sizes, rounds and noise for a budget
-audit       a lower bound on a callable's epsilon        events   what was released, as plain data
+audit       a lower bound on a callable's epsilon        events   releases, as plain data
 
 accounting    the tight accountant               ledger       the arithmetic of a shared budget
 planning      the search for a schedule          meaning      odds, attacks, mu of Gaussian DP, rho of zCDP

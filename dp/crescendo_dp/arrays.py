@@ -1,4 +1,4 @@
-"""Array types, by what they hold."""
+"""Array types, by the kind of their elements."""
 
 from typing import Any, TypeAlias
 

@@ -1,4 +1,4 @@
-"""Rounding to the safe side, wherever an epsilon depends on it: costs and noise up, what is left down, lengths up."""
+"""Rounding to the safe side, wherever an epsilon depends on it: costs, noise and lengths up, remainders down."""
 
 import math
 from fractions import Fraction

@@ -1,4 +1,4 @@
-"""Errors that this package raises on purpose. A message says what is wrong and what to do.
+"""Errors that this package raises on purpose. A message names the mistake and the remedy.
 
 The federated learning package, `crescendo`, raises these too and derives its own from them, so that catching `CrescendoError`
 catches every error of both.
@@ -20,7 +20,7 @@ class UsageError(CrescendoError):
 
 
 class ConfigError(UsageError):
-    """A setting is wrong. One sentence names it and says which values are right."""
+    """A setting is wrong. One sentence names it and lists the right values."""
 
 
 class OwnCodeError(ConfigError):

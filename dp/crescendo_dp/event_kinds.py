@@ -43,7 +43,7 @@ class EventKinds:
             raise ValueError("columns of events have unequal lengths")
         fine = (self.rates >= 0) & (self.rates <= 1) & (self.sigmas >= 0) & (self.sigmas < math.inf)
         for j in np.flatnonzero(~fine)[:1]:
-            Event(float(self.rates[j]), float(self.sigmas[j]))  # says what is wrong
+            Event(float(self.rates[j]), float(self.sigmas[j]))  # raises the error
 
     @classmethod
     def of(cls, events: Iterable[Event | None]) -> EventKinds:
@@ -151,7 +151,7 @@ class EventKinds:
 
     @classmethod
     def from_json(cls, raw: Any) -> EventKinds:
-        """What `to_json` made, in either form."""
+        """Return the columns that `to_json` wrote, in either form."""
         if isinstance(raw, list):
             return cls.of(None if event is None else Event.from_json(*event) for event in raw)
         types, number = (None, *(Event.named(name) for name in raw["events"])), raw["number"]
@@ -164,7 +164,7 @@ class EventKinds:
 def fewer(events: Counted, most: int = 512) -> Counted:
     """At most ``most`` different events that cost no less: rates go up and sigmas down to others that are there.
 
-    Whoever proposes a plan of a million different rounds must not decide how long it takes to price it.
+    A party that proposes a plan of a million different rounds must not decide how long it takes to price.
 
     >>> from crescendo_dp.events import PoissonGaussian
     >>> many = tally(PoissonGaussian(i / 2000, 1.0) for i in range(1, 2000))

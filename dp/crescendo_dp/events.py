@@ -1,4 +1,4 @@
-"""What was released, as plain data: it can be saved, and given to another accountant."""
+"""Events: releases as plain data, which can be saved and given to another accountant."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from crescendo_dp.errors import UsageError
 class Event:
     """One client round: each record drawn with public rate ``rate``, noise of ``sigma`` times the sensitivity.
 
-    A class below this one says which noise, and is known to files by its name. More noise, and fewer draws, cost no more.
+    A subclass defines the noise; files know it by its name. More noise, and fewer draws, cost no more.
     """
 
     kinds: ClassVar[dict[str, type[Event]]] = {}
@@ -48,7 +48,7 @@ class Event:
 
     @staticmethod
     def from_json(rate: float, sigma: float, event: str = "PoissonGaussian") -> Event:
-        """What `to_json` made, by keywords or in order."""
+        """Return the event that `to_json` wrote, from keywords or from values in order."""
         return Event.named(event)(rate, sigma)
 
     @staticmethod
@@ -74,7 +74,7 @@ Counted: TypeAlias = tuple[tuple[Event, int], ...]
 
 
 def tally(events: Iterable[Event | tuple[Event, int]]) -> Counted:
-    """Distinct events with their counts, sorted. The order of rounds does not matter to what they cost together.
+    """Distinct events with their counts, sorted. The order of rounds does not change their total cost.
 
     >>> big, small = PoissonGaussian(0.2, 2.0), PoissonGaussian(0.1, 2.0)
     >>> tally([big, small, (big, 3)]) == ((small, 1), (big, 4))
@@ -102,7 +102,7 @@ def to_json(events: Iterable[Event | tuple[Event, int]]) -> list[dict[str, Any]]
 
 
 def from_json(items: Iterable[dict[str, Any]]) -> Counted:
-    """What `to_json` made; a missing count is 1.
+    """Return the events that `to_json` wrote; a missing count is 1.
 
     >>> from_json([{"rate": 0.1, "sigma": 2.0, "count": 3}])
     ((PoissonGaussian(rate=0.1, sigma=2.0), 3),)

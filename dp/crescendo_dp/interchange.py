@@ -1,10 +1,10 @@
 """Events of other libraries: dp-accounting's event trees and Opacus' histories, read and written as plain JSON.
 
-dp-accounting has no file format of its own. What is read here is its `DpEvent.to_named_tuple`, in the two ways in which JSON can
+dp-accounting has no file format of its own. This module reads its `DpEvent.to_named_tuple`, in the two ways in which JSON can
 hold a named tuple: an object with ``class_name`` and the event's fields, or the bare list that ``json.dumps`` makes of it. Opacus
 keeps ``(noise_multiplier, sample_rate, num_steps)`` in ``accountant.state_dict()["history"]``.
 
-What is written holds the same rounds, so that their accountants can check ours.
+Writing keeps the same rounds, so that the accountants of those libraries can check this one.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _OPACUS_ACCOUNTANT = "prv"  # whose state the history is written as: the one tha
 
 @dataclass(frozen=True)
 class Foreign:
-    """What a file said, and in whose words."""
+    """The events of a file, and the library whose format it has."""
 
     format: _Format
     events: Counted
@@ -142,7 +142,7 @@ def _to_opacus(events: Iterable[Event | tuple[Event, int]]) -> dict[str, Any]:
 
 
 def _flat(event: Any, depth: int) -> list[tuple[Event, int]]:
-    """Releases with their counts. Composition adds up, whatever depends on what; only draws need care."""
+    """Return releases with their counts. Composition adds up, adaptive or not; only draws need care."""
     if depth > _DEEPEST:
         raise UsageError(f"events are at most {_DEEPEST} deep, one inside the other, and these are deeper")
     name, fields = _fields(event)
@@ -163,7 +163,7 @@ def _flat(event: Any, depth: int) -> list[tuple[Event, int]]:
 
 
 def _drawn(rate: float, inside: Counted) -> list[tuple[Event, int]]:
-    """What is released about one draw of rate ``rate``.
+    """Return the releases about one draw of rate ``rate``.
 
     Gaussians about one draw are one Gaussian, 1/sigma^2 = sum of 1/sigma_j^2, and a draw out of a draw is one with the product
     of the rates; the roundings go to the side that costs more.
@@ -187,7 +187,7 @@ def _drawn(rate: float, inside: Counted) -> list[tuple[Event, int]]:
 
 
 def _fields(event: Any) -> tuple[str, dict[str, Any]]:
-    """The class of an event and its fields by name; what is not understood is refused by name."""
+    """Return the class of an event and its fields; refuse an unknown one by name."""
     if not _is_event(event):
         raise UsageError(f"a DpEvent is an object with class_name and its fields, got {_short(event)}")
     name = event["class_name"] if isinstance(event, dict) else event[1]
@@ -254,7 +254,7 @@ def _bearable(releases: int) -> int:
 
 
 def _short(value: Any) -> str:
-    """What was found, in few letters and without control characters.
+    """Return a value in few letters and without control characters.
 
     >>> _short({"a": "b" * 100})
     "{'a': 'bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb..."

@@ -18,7 +18,7 @@ _TYPED_IN = ("<stdin>", "<ipython")
 
 
 def own_code_failed(what: str, error: BaseException, where: str | None = None) -> OwnCodeError:
-    """The error to raise ``from`` what the code raised. ``where`` stands in for a line where the code was not reached.
+    """Return the error to raise ``from`` the exception of the code. ``where`` names the place if the code was not reached.
 
     >>> try:
     ...     [][3]
@@ -31,7 +31,7 @@ def own_code_failed(what: str, error: BaseException, where: str | None = None) -
 
 
 def last_line(error: BaseException) -> str:
-    """What the error is and says, on one line, which is cut: some libraries go on for pages.
+    """Return type and message on one line, cut short: some libraries write pages.
 
     >>> last_line(ValueError("no\\nluck")), last_line(KeyError())
     ('ValueError: no luck', 'KeyError')
@@ -42,7 +42,7 @@ def last_line(error: BaseException) -> str:
 
 
 def user_line(error: BaseException) -> str | None:
-    """The innermost line of the user's own files on the way to the error, with its code; None where there is none."""
+    """Return the innermost line of the user's files on the way to the error, with its code; None if there is none."""
     if isinstance(error, SyntaxError) and error.filename and error.lineno and not is_ours(error.filename):
         return _line(error.filename, error.lineno, error.text or "")
     frames = [(frame.f_code.co_filename, line) for frame, line in traceback.walk_tb(error.__traceback__)]

@@ -1,4 +1,4 @@
-"""Planned events: what each round of a plan costs, kept as kinds of events and a small number for each round.
+"""Planned events: the cost of each round of a plan, kept as kinds of events and a small number per round.
 
 Terms may have a million rounds, and as many kinds of them. A client keeps its plan for as long as it takes part, and its
 ledger for good, so neither keeps an object for a round or for a kind.
@@ -115,7 +115,7 @@ class PlannedEvents(Sequence[Event | None]):
 
     @classmethod
     def from_json(cls, raw: Any) -> PlannedEvents:
-        """What `to_json` made, in either form."""
+        """Return the plan that `to_json` wrote, in either form."""
         if isinstance(raw, list):
             return cls.of(None if event is None else Event.from_json(*event) for event in raw)
         kinds, codes = EventKinds.from_json(raw["kinds"]), unpacked(raw["codes"], "<u4", raw["rounds"])

@@ -1,24 +1,24 @@
-"""What a set of releases costs: a tight epsilon for a given delta.
+"""Accountant: a tight epsilon for a set of releases at a given delta.
 
 The number reported is an upper bound, for these reasons.
 
 1. *One round.* Removing a record from, or adding one to, a Poisson-sampled round whose sum moves by at most the sensitivity
-   costs at most what it costs between N(0, sigma^2) and the mixture with N(1, sigma^2), in that direction (Zhu, Dong,
-   Wang 2022). `privacy_loss` puts the privacy loss of this pair on a grid so that it can only overstate.
+   costs no more than telling N(0, sigma^2) from the mixture with N(1, sigma^2), in that direction (Zhu, Dong, Wang 2022).
+   `privacy_loss` puts the privacy loss of this pair on a grid so that it can only overstate.
 2. *Many rounds.* Losses of one direction add up, so their distributions convolve, though later rounds depend on earlier
    ones. `tilted_fft` convolves them exponentially tilted, so that errors are small against delta however small delta is, and adds
    a bound of every error. Each direction is composed by itself; epsilon is the larger.
    Where one rare, large loss decides, `split_jumps` splits it off.
 3. *Where to look.* `saddle_point` chooses tilt, interval and window. They decide how tight the bound is, not whether it is one.
-4. *The least of bounds.* Renyi divergence gives a bound of its own; the smaller of the two is reported. It is also what is
-   left where the grid is not used (delta below 1e-285 a round, more than 1e11 rounds, epsilon above 1e6); ``why`` says so.
+4. *The least of bounds.* Renyi divergence gives a second bound; the smaller of the two is reported. It is the only one where the
+   grid is not used (delta below 1e-285 a round, more than 1e11 rounds, epsilon above 1e6); ``why`` names the reason.
 
-How much it overstates is estimated, not proved. ``error`` is what epsilon gains when the grid is made twice as coarse. The dots
-move each loss by a random amount, and for every loss the second coarsening adds at least the variance that the first one added,
-so the truth lies above epsilon - error to first order in that variance. For up to 8 rounds, where a coarse grid may happen to hit
-the truth, it is at least what dots add at most to as many losses; where jumps are split off, 2% of epsilon are added. Against
-the exact Gaussian, the exact single round and a contour integral the truth was never below epsilon - error. The interval
-is chosen for 0.03% of epsilon. By Renyi divergence ``error`` is epsilon itself, as no more is known than truth >= 0.
+The amount of overstatement is estimated, not proved. ``error`` is the growth of epsilon when the grid is made twice as coarse.
+The dots move each loss by a random amount, and for every loss the second coarsening adds at least the variance that the first
+one added, so the truth lies above epsilon - error to first order in that variance. For up to 8 rounds, where a coarse grid may
+happen to hit the truth, it is at least the most that dots can add to that many losses; where jumps are split off, 2% of epsilon
+are added. Against the exact Gaussian, the exact single round and a contour integral the truth was never below epsilon - error.
+The interval is chosen for 0.03% of epsilon. By Renyi divergence ``error`` is epsilon itself, because only truth >= 0 is known.
 """
 
 import math
@@ -50,7 +50,7 @@ _Rounds: TypeAlias = list[tuple[privacy_loss.Losses, int]]
 
 @dataclass(frozen=True)
 class Spent:
-    """(epsilon, delta) of a set of releases; ``why`` says in words how it was found.
+    """(epsilon, delta) of a set of releases; ``why`` explains in words how it was computed.
 
     ``epsilon`` never understates. ``error`` estimates by how much it may overstate: see the top of this file.
     """
@@ -126,7 +126,7 @@ def account(
 
 
 def check_delta(delta: float) -> None:
-    """Refuse what is no probability strictly between 0 and 1."""
+    """Refuse a delta that does not lie strictly between 0 and 1."""
     if isinstance(delta, bool) or not isinstance(delta, int | float) or not 0 < delta < 1:
         raise UsageError(f"delta must lie strictly between 0 and 1, got {delta!r}")
 

@@ -6,7 +6,7 @@ L(x) = ln(1 - q + q e^((2x-1)/(2 sigma^2))) when a record is removed, and -L(x) 
 *Connect the dots* (Doroshenko and others 2022): cut the line of x where the loss passes a multiple of the interval h.
 A piece with probability P under the first data set and Q under the second, and losses between kh and (k+1)h, is
 replaced by two outcomes with losses exactly kh and (k+1)h and the same P and Q in all. The pair of distributions we get can be
-turned into the true one by merging outcomes, so each delta(epsilon) of ours, alone or composed, is at least the true one.
+turned into the true one by merging outcomes, so each delta(epsilon) of this pair, alone or composed, is at least the true one.
 
 *One grid for both directions.* With t = e^(L-kh) - 1 and T = e^h - 1 the two outcomes of a piece have the masses
 
@@ -76,7 +76,7 @@ class Losses(NamedTuple):
         return cls(low, probs, 2.001 * cut, interval)
 
     def coarser(self) -> Losses:
-        """The same on every second grid point: what `of` gives with twice the interval, dots of dots being dots.
+        """Return the same losses on every second grid point, as `of` does for twice the interval: dots of dots are dots.
 
         >>> fine, coarse = Losses.of(0.3, 2.0, 2**-10, 1e-28), Losses.of(0.3, 2.0, 2**-9, 1e-28)
         >>> again = fine.coarser()

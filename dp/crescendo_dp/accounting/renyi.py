@@ -1,4 +1,4 @@
-"""Renyi divergence of the Poisson-sampled Gaussian at many orders at once: what a search can afford, and a ledger can add.
+"""Renyi divergence of the Poisson-sampled Gaussian at many orders at once: cheap enough for a search, and additive for a ledger.
 
 For integer order a, with add/remove neighbours (Mironov, Talwar, Zhang 2019)::
 

@@ -1,7 +1,7 @@
 """Composition where one rare, large loss decides: the jumps are split off, so that a tilt helps again.
 
 Where one draw in a billion decides epsilon, the losses fall off more slowly than any exponential: no tilt brings the bulk to
-epsilon, and the error of an FFT hides what is looked for. Split each round's losses at b. Either no round's loss is above b: then
+epsilon, and the error of an FFT hides the answer. Split each round's losses at b. Either no round's loss is above b: then
 the losses are bounded and `tilted_fft` composes them. Or some round has a loss c > b. Whichever this round is, the others cost no
 more than all rounds together, whose delta is delta_all. With J(c) the expected number of rounds with loss c, therefore,
 

@@ -15,8 +15,8 @@ The error is then small against the Q(k) that matter, however small delta is. It
    phi_j^n_j is off by at most G sum n_j e/A_j, where A_j = |phi_j| + e and G is the product of A_j^n_j; multiplying adds 4 u n_j.
    Frequencies with G < 1e-20 are not followed further; G is their error.
 3. *Inverse.* The same bound as 1 for the mean of |F|, and the errors of 2 averaged.
-4. *Wrapping.* The convolution is cyclic in a window of N cells, so what lies outside is folded in. That only adds to the sum
-   above, but for what lies above the window: this is at most e^(K - s top) (1 - e^(-(top - eps))), and is added.
+4. *Wrapping.* The convolution is cyclic in a window of N cells, so mass outside is folded in. That only adds to the sum
+   above, except for mass above the window: this is at most e^(K - s top) (1 - e^(-(top - eps))), and is added.
 5. *Cut tails* count fully: n_j times the cut of each round.
 6. *Tilting and sums* have relative errors, for which masses, M_j and sums are raised by the factors written in the code.
 
@@ -185,7 +185,7 @@ def _crossing(weight: Vector, rest: Vector, h: float, reached: float) -> tuple[i
 def surely_below(
     rounds: Sequence[tuple[Losses, int]], direction: Direction, s: float, epsilon: float, delta: float
 ) -> bool:
-    """Whether Chernoff's bound at tilt s shows that the rounds cost at most epsilon: e^(-sx) (1 - e^-x) <= s^s / (1+s)^(1+s)."""
+    """Does Chernoff's bound at tilt s show that the rounds cost at most epsilon: e^(-sx) (1 - e^-x) <= s^s / (1+s)^(1+s)?"""
     log = -s * epsilon - math.log1p(s) - s * math.log1p(1 / s)
     log += sum(count * _tilted(found, direction, s)[1] for found, count in rounds)
     infinite = sum(count * found.cut for found, count in rounds)

@@ -1,22 +1,21 @@
-"""Black-box audit: attacks any callable ``(records, rng) -> release``. Is the epsilon that it claims true?
+"""Black-box attack on any callable ``(records, rng) -> release``. Is the epsilon that it claims true?
 
 Theory of operation
 -------------------
-Nothing is known of the mechanism and nothing assumed but that it keeps no state from one call to the next. Neighbouring data sets
+The only assumption about the mechanism is that it keeps no state from one call to the next. Neighbouring data sets
 are made of example records and canaries (`neighbours`). A run tosses a fair coin for one of the two data sets and calls
 the mechanism on it.
 
 1. *Screening.* Every pair of data sets is run for a while. Statistics are learned from one half of the releases and thresholds
    from the other (`distinguishers`); the half of the pairs that differs most goes on, until one is left.
 2. *Test.* A few rules, fixed by now, are counted on fresh runs of that pair, at three looks. The bound on epsilon
-   (`epsilon_bounds`) is exact, and what may go wrong is shared out over rules and looks, so that a mechanism that keeps its
-   promise fails with probability ``1 - confidence`` at most, whatever the rules are.
+   (`epsilon_bounds`) is exact, and the risk of a wrong verdict is shared out over rules and looks, so that a mechanism that keeps
+   its promise fails with probability ``1 - confidence`` at most, whatever the rules are.
 
 A mechanism that returns the same release in every run and another one for a neighbour seems to have no noise. It is put to the
 test without further search; and if it draws nothing from ``rng``, and goes on like that, it fails whatever it claims.
 
-What it cannot do: n runs show an epsilon of about ln(n / 30) at most, and a delta below 1 / n not at all. So a passed audit is
-no proof.
+Its limits: n runs can show an epsilon of about ln(n / 30) at most, and no delta below 1 / n. A passed audit is not a proof.
 """
 
 from __future__ import annotations
@@ -93,7 +92,7 @@ class BlackBoxReport:
 
 @dataclass(frozen=True)
 class Claim:
-    """What is put to the test, and how sure the answer has to be."""
+    """The claim under test, and the confidence that a verdict against it needs."""
 
     epsilon: float
     delta: float
@@ -175,7 +174,7 @@ class _Attack:
         return None, True
 
     def stays_constant(self, i: int) -> bool:
-        """Whether that is so in as many runs as would show the claimed epsilon to be false, if there is time for so many."""
+        """Does every run return the same release, in as many runs as would disprove the claimed epsilon, if there is time?"""
         releases, present = self.seen[i]
         rows = np.stack([releases[~present][0], releases[present][0]])
         left = min(math.ceil(20 * math.exp(min(self.claim.epsilon, 20.0))) + 1_000, _MOST_ALIKE, self.runs)
@@ -212,7 +211,7 @@ class _Attack:
         return left[0]
 
     def ranked(self, which: Sequence[int]) -> list[int]:
-        """Those that surely differ first: what a few runs promise beyond that is luck."""
+        """Order pairs by the difference that is certain: anything beyond it in a few runs is luck."""
         sure = {i: max(((rule.sure, rule.gap) for rule in self.rules(i)), default=(0.0, 0.0)) for i in which}
         return sorted(which, key=lambda i: sure[i], reverse=True)
 

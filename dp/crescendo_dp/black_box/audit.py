@@ -142,13 +142,13 @@ def instance(found: Any, kind: str) -> Any:
 
 
 def _spent() -> Callable[[], float]:
-    """Seconds of work since now: of this process, so that a busy machine does not weaken the attack, or of a mostly idle wait."""
+    """Start a clock of this process's work: a busy machine does not weaken the attack. It counts a mostly idle wait too."""
     busy, began = time.process_time(), time.perf_counter()
     return lambda: max(time.process_time() - busy, (time.perf_counter() - began) / 4)
 
 
 def _affordable(mechanism: CallableMechanism, pair: Pair, seconds: float, clock: Callable[[], float]) -> int:
-    """Runs that fit into the time. They are fixed before the first of them, so that what is seen has no say in them."""
+    """Return the number of runs that fit into the time, fixed before the first release so that no release can change it."""
     rng, coins = np.random.Generator(np.random.PCG64(0)), np.arange(_WARM) % 2 == 0
     mechanism.run(pair, coins, rng)
     calls, began = 0, clock()

@@ -1,4 +1,4 @@
-"""A user's mechanism, called with care: what it returns is checked, and what goes wrong is one sentence."""
+"""A user's mechanism: its releases are checked, and every failure becomes one sentence."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class CallableMechanism:
     shape: tuple[int, ...] | None = field(default=None, init=False)
 
     def run(self, pair: Pair, coins: Bools, rng: np.random.Generator) -> Floats:
-        """A release for each coin, in their order: of ``pair.with_it`` where it is true. Each call gets a copy of its own."""
+        """Return one release per coin, in order: of ``pair.with_it`` where the coin is true. Each call gets a fresh copy."""
         if self.many is not None:
             return self._at_once(pair, coins, rng)
         sets, call, rows = (pair.without, pair.with_it), self.call, np.empty((0, 0))

@@ -1,8 +1,8 @@
 """Statistics that tell releases with a record from those without it, learned from releases of both kinds.
 
-Any statistic makes a true bound, so these may guess: the better the guess, the higher the bound. What is looked at: how far the
-mean moves, and whether the spread, a direction's spread or the norm does; each coordinate; values that come up again and
-again, and differ; and the last bits of the floats.
+Any statistic makes a true bound, so these may guess: the better the guess, the higher the bound. They cover shifts of the
+mean, changes of the spread, of a direction's spread and of the norm; each coordinate; values that recur and differ; and the last
+bits of the floats.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Rule:
     ) -> list[Rule]:
         """Rules, the most promising first: statistics from one half of the releases, thresholds from the other.
 
-        ``floats`` asks for the last bits of the floats as well, which tell values apart that no real number has.
+        ``floats`` asks for the last bits of the floats as well, which can differ where the real numbers are equal.
         """
         first, then = (releases[::2], present[::2]), (releases[1::2], present[1::2])
         if min(first[1].sum(), (~first[1]).sum(), then[1].sum(), (~then[1]).sum()) < 2:
@@ -127,7 +127,7 @@ class Rule:
 
 
 def _roughly(hits: Floats, others: Floats, deviations: float) -> Floats:
-    """What `epsilon_bound` is about, for many counts at once."""
+    """Approximate `epsilon_bound` for many counts at once."""
     hits = np.maximum(hits, 1e-9)
     bounds: Floats = np.maximum(np.log(hits / others) - deviations * np.sqrt(1 / hits + 1 / others), 0.0)
     return bounds
@@ -186,7 +186,7 @@ def _single(x: Floats, present: Bools) -> Iterator[_Statistic]:
 
 
 def last_bits(x: Floats, present: Bools) -> Iterator[_Statistic]:
-    """Of the floats: noise that is drawn as a float and added to a float lands on a grid that tells the sum without noise."""
+    """Statistics of the floats: float noise added to a float lands on a grid that gives the sum without noise away."""
     top = _differing(x, present)
     yield _Statistic("last bits", lambda r: _last_bits(r[:, top]).mean(axis=1))
     yield _Statistic("last bit of all", lambda r: _last_bits(r[:, top]).min(axis=1))
@@ -214,7 +214,7 @@ def _likelihood(r: Floats, means: tuple[Floats, Floats], spreads: tuple[Floats, 
 
 
 def _floored(variances: Floats) -> Floats:
-    """No zeros: what never varies counts as varying by next to nothing."""
+    """Replace zeros: a number that never varies counts as varying by next to nothing."""
     return np.asarray(np.maximum(variances, max(1e-24 * float(variances.max(initial=0.0)), 1e-200)))
 
 
@@ -246,7 +246,7 @@ def _hashes(r: Floats) -> Floats:
 
 
 def _last_bits(r: Floats) -> Floats:
-    """The power of two of the last bit that is set: what grid a float lies on.
+    """Return the power of two of the last bit that is set: the grid that a float lies on.
 
     >>> _last_bits(np.array([1.0, 0.75, 6.0, 0.0])).tolist()
     [0.0, -2.0, 1.0, 1024.0]

@@ -56,9 +56,9 @@ def _canaries(records: Array) -> dict[str, Array]:
 
 
 def pairs(records: Array, neighbours: Neighbours, own: Iterable[Array] | None = None) -> list[Pair]:
-    """What is attacked: each canary beside all records and beside one alone, at the end and at the beginning.
+    """Return the pairs to attack: each canary after all records, one before them, and some after a single record.
 
-    ``own`` are a user's own canaries, in place of ours: records of the mechanism's domain, where that is not all numbers.
+    ``own`` are a user's canaries, used in place of the built-in ones where the mechanism's domain is not all numbers.
     """
     chosen = _canaries(records) if own is None else {f"canary {i}": canary for i, canary in enumerate(own)}
     if neighbours == "replace":

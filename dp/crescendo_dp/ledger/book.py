@@ -1,13 +1,13 @@
-"""What a data set has spent: the arithmetic of a budget that spans federations. No disk.
+"""Ledger arithmetic: the budget of a data set across federations. No disk.
 
 A federation is signed off once, with its whole plan: the event of every round. Then each round is charged at most once, with
 exactly the event of the plan. A sign-off that could overspend the budget (epsilon, delta) is refused, so no release can.
 
 Why a sign-off promises the whole plan, and not only the rounds that are sent
     A round that is skipped (the client was away, the federation ended) could as well have been a round whose gradients are all
-    0: the plan covers that, so the plan's (epsilon, delta) holds for every part of it that is sent, whoever decides which, and
-    whatever they saw before. The cost of *just the rounds sent* holds only if what was sent had no say in when to stop. It is
-    shown (`Book.spent`), but nothing is decided by it.
+    0: the plan covers that, so the plan's (epsilon, delta) holds for every part of it that is sent, whichever
+    party chooses the part and whatever it saw before. The cost of *just the rounds sent* holds only if no release influenced the
+    decision to stop. `Book.spent` shows that cost; no decision rests on it.
 
 Two ways to count across federations
     Later terms may be chosen after looking at earlier releases, and federations may run at the same time. Both ways allow for
@@ -21,17 +21,17 @@ Two ways to count across federations
        orders is not a proof for the one that turns out best. It holds release by release. Privacy loss distributions have no
        such theorem: they serve within a plan, which is fixed.
 
-    A budget holds while *one* of the two stays within it. Which one may depend on what was released, so the two fail
+    A budget holds while *one* of the two stays within it. Which one may depend on the releases, so the two fail
     separately and their deltas add: part of delta is set aside for orders, the rest is for the sums. The set-aside part
     is fixed at the first sign-off, like the order. One federation may ask for all of delta; then nothing is set aside.
 
 When a federation is closed
     It can never be charged again. If no round was charged, nothing was released, and its promise is struck out of both ways.
-    After the first charge its (epsilon, delta) stays in the sum: the epsilon of a plan is not a sum over its rounds, and what was
-    released may have had a say in when to close it. By the order only the rounds that were charged count, as a Renyi filter
-    adds release by release. While nothing was ever charged and no promise stands, the order is chosen anew.
+    After the first charge its (epsilon, delta) stays in the sum: the epsilon of a plan is not a sum over its rounds, and the
+    releases may have influenced the decision to close it. By the order only the rounds that were charged count, as a Renyi filter
+    adds release by release. While nothing was ever charged and no promise stands, the order is chosen again.
 
-Sums and comparisons are exact (fractions), what goes into them is rounded up, what is left is rounded down.
+Sums and comparisons are exact (fractions); their terms are rounded up, and remainders down.
 """
 
 from __future__ import annotations
@@ -64,10 +64,10 @@ def tight(events: Counted, delta: float) -> float:
 class Promise:
     """A federation that was signed off: nothing in it ever changes.
 
-    ``divergence`` is the plan's, of the ledger's order; ``orders``, which says what order that is, stands in the first
-    promise of a ledger only. ``failure`` is the part of ``delta`` for rare events in which a release is not what its event says
-    (a draw beyond its bound), so epsilon holds at what is left of it. The numbers are kept, not computed again: a filter adds
-    what was fixed at the sign-off.
+    ``divergence`` is the plan's, of the ledger's order; ``orders``, which holds that order, stands in the first
+    promise of a ledger only. ``failure`` is the part of ``delta`` for rare events in which a release does not match its event
+    (a draw beyond its bound), so epsilon holds at the rest of delta. The numbers are kept, not computed again: a filter adds
+    numbers that were fixed at the sign-off.
     """
 
     federation: str
@@ -102,13 +102,13 @@ class Account:
 
     @property
     def events(self) -> list[Event]:
-        """What was charged."""
+        """Return the events that were charged."""
         return [event for event in self.promise.plan.at(self.charged) if event is not None]
 
 
 @dataclass(frozen=True)
 class Total:
-    """``epsilon`` at the budget's delta, counted by ``way``; ``left`` is what the budget has beyond it, never below 0."""
+    """``epsilon`` at the budget's delta, counted by ``way``; ``left`` is the rest of the budget, never below 0."""
 
     epsilon: float
     delta: float
@@ -118,7 +118,7 @@ class Total:
 
 
 class Book:
-    """The ledger as arithmetic: promises, charges, and what they come to.
+    """The ledger as arithmetic: promises, charges and their totals.
 
     >>> from crescendo_dp.events import PoissonGaussian
     >>> book, plan = Book(Budget(epsilon=2.0, delta=1e-6)), (PoissonGaussian(0.01, 2.0),) * 100
@@ -160,7 +160,7 @@ class Book:
         price: Price = tight,
         failure: float = 0.0,
     ) -> Promise:
-        """What signing off would promise, or Refused; nothing is changed. The same terms again give the same promise."""
+        """Return the promise that signing off would make, or raise Refused; nothing changes. Equal terms give it again."""
         plan = PlannedEvents.of(plan)
         known = self.accounts.get(federation)
         if known is not None:
@@ -245,7 +245,7 @@ class Book:
         self.account(federation).charged.append(i)
 
     def close(self, federation: str, *, returned: bool = False, withdrawn: bool = False) -> None:
-        """Nothing more will be sent to this federation, for ever. ``returned`` says that nothing ever was."""
+        """Close the account for good: nothing more will be sent. With ``returned``, nothing ever was."""
         account = self.account(federation)
         if returned and account.charged:
             raise Refused(f"round {account.last} of federation {federation!r} was charged, so its promise stands")
@@ -260,7 +260,7 @@ class Book:
     # -- totals --------------------------------------------------------------------------------------------------------
 
     def promised(self) -> Total:
-        """What all plans come to. This guarantee holds whatever happens: the budget is held against it."""
+        """Return the total of all plans. It holds whatever happens, so the budget is compared with it."""
         return self._promised(list(self.accounts.values()), self.orders)
 
     def _promised(self, accounts: list[Account], orders: Orders | None) -> Total:
@@ -272,7 +272,7 @@ class Book:
         return orders.divergence(account.events) if account.closed else account.promise.divergence
 
     def spent(self, price: Price = tight) -> Total:
-        """What the rounds charged so far come to, if what was sent had no say in how many there are; else `promised` holds."""
+        """Return the total of the rounds charged so far. It holds if no release influenced their number; `promised` always."""
         accounts = [account for account in self.accounts.values() if account.charged]
         epsilons = [self.spent_on(account, price) for account in accounts]
         total = self._total(accounts, epsilons, lambda account, orders: orders.divergence(account.events), self.orders)

@@ -19,10 +19,10 @@ _UP = 1 + 1e-9  # far more than the rounding of a Renyi divergence
 
 @dataclass(frozen=True)
 class Budget:
-    """What may ever be learned about one record of the data set.
+    """A limit on everything that is ever learned about one record of the data set.
 
     ``split`` is the part of delta that is set aside for counting by orders; with 0 there are only sums. An infinite
-    epsilon protects nobody and refuses nothing.
+    epsilon protects no record and refuses nothing.
     """
 
     epsilon: float
@@ -50,7 +50,7 @@ class Orders:
         return float(found[0]) * _UP if len(found) else math.inf
 
     def toll(self) -> float:
-        """What turning a divergence into an epsilon adds, rounded up."""
+        """Return the amount that turning a divergence into an epsilon adds, rounded up."""
         return float(_toll(np.array([self.order]), self.delta)[0])
 
     @classmethod

@@ -1,15 +1,15 @@
 """The same releases in two other notions of privacy: mu of Gaussian DP, and rho of zero-concentrated DP.
 
-*Gaussian DP* (Dong, Roth, Su 2022). Releases are mu-GDP with a slack if no attack tells a record's presence better than it tells
-N(mu, 1) from N(0, 1), but for the slack in every probability: with found(a) the most present records that an attack finds when it
+*Gaussian DP* (Dong, Roth, Su 2022). Releases are mu-GDP with a slack if no attack detects a record better than it separates
+N(mu, 1) from N(0, 1), up to the slack in every probability: with found(a) the most present records that an attack finds when it
 accuses the share a of absent ones, and Phi the normal distribution function,
 
     found(a)  <=  Phi(Phi^-1(a) + mu) + slack      for every a between 0 and 1.
 
-Without a slack the answer is known: mu = sqrt(sum of 1 / sigma^2). It is enough, as a sampled release tells no more than one
+Without a slack the answer is known: mu = sqrt(sum of 1 / sigma^2). It is enough, as a sampled release reveals no more than one
 of all records, and no smaller one is: far out in the tail the loss of a sampled Gaussian is that of the plain one less ln(1/q),
 so that deltas fall off as e^(-eps^2 / 2 mu^2) with this mu, whatever the rate q > 0. Sampling makes attacks weak where they can
-be weighed, not at probabilities of 1e-100. So a part of delta is left out, a tenth, and mu is what the rest of the curve needs.
+be weighed, not at probabilities of 1e-100. So a tenth of delta is left out, and mu covers the rest of the curve.
 
 *How mu is found, rounded up.* Each pair (eps, delta) of the accountant is a line above found: found(a) <= e^eps a + delta. The
 least of the lines is a concave polygon, and the Gaussian curve is concave too, so along each straight piece the curve less the
@@ -99,7 +99,7 @@ class OtherNotions:
         return f"in other notions: {mu}, and rho = {_shown(self.rho)} of zCDP{rare}"
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data; what is infinite is None."""
+        """Return plain data, with None for infinite numbers."""
         mu, rho = (None if value == math.inf else value for value in (self.mu, self.rho))
         return {"gdp": {"mu": mu, "delta": self.mu_delta}, "zcdp": {"rho": rho, "delta": self.failure}}
 

@@ -1,4 +1,4 @@
-"""What an epsilon means to a person: how far releases move a belief, and how well the best attack tells.
+"""Meaning of an epsilon: how far releases move a belief, and how well the best attack does.
 
 An attacker who sees the releases, and knows all records but one, believes with some odds that this one is there. *Odds*:
 (epsilon, delta) multiplies or divides them by at most e^epsilon, but for a slack of delta in every probability. An *even guess*,
@@ -10,7 +10,7 @@ is right with (1 - a + b) / 2, which is largest where the two bounds on b below 
     min( e^eps a + delta,  1 - e^-eps (1 - delta - a) )                                   (Kairouz, Oh, Viswanath 2015)
 
 for each pair (eps, delta) that holds. The releases of a run have a whole curve of such pairs, each an upper bound of the
-accountant; the least over the curve is what is shown. More pairs make it tighter; it is never below the truth.
+accountant; the least over the curve is shown. More pairs make it tighter; it is never below the truth.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _MOST_EPSILON = 700.0  # e^eps is a float up to here
 class Meaning:
     """``epsilon`` at ``delta`` in words, with every pair (eps, delta) that is known to hold of the same releases.
 
-    ``notions`` has what the same releases are in Gaussian DP and zCDP, where that is known.
+    ``notions`` states the same releases in Gaussian DP and zCDP, where that is known.
 
     >>> from crescendo_dp.events import PoissonGaussian
     >>> found = Meaning.of(((PoissonGaussian(0.01, 2.0), 100),), 0.3269, 1e-6)
@@ -134,7 +134,7 @@ def _plain(value: float) -> str:
 
 
 def percent(share: float) -> str:
-    """Rounded up, so that no bound is understated, and never to 100% what is below.
+    """Round up, so that no bound is understated, but never a share below 1 to 100%.
 
     >>> percent(0.58176), percent(0.99996), percent(1.0), percent(0.0139)
     ('58.2%', '99.996%', '100%', '1.4%')

@@ -1,4 +1,4 @@
-"""The constants of the paper's privacy theorems as functions of plain numbers. `theorems` says what is corrected and why.
+"""The constants of the paper's privacy theorems as functions of plain numbers. `theorems` lists the corrections.
 
 Letters: q_i = q (i+m)^p the rates, sigma the noise, K gradients of a client with N records, T rounds, gamma >= m/T,
 alpha = r0/sigma >= the largest rate.

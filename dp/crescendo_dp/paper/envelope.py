@@ -1,4 +1,4 @@
-"""What the paper's theorems prove of any releases: the theorems are about rates q (i+m)^p, so a curve is laid over the rates."""
+"""The paper's theorems for arbitrary rates: they cover rates q (i+m)^p, so a curve of that form is laid over the rates."""
 
 import math
 from dataclasses import dataclass

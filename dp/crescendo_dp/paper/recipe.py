@@ -67,7 +67,7 @@ class Recipe:
 
 @dataclass(frozen=True)
 class _Request:
-    """What the paper assumes to be known."""
+    """The quantities that the paper assumes to be known."""
 
     epsilon: float
     delta: float

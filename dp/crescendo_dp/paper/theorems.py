@@ -1,15 +1,15 @@
-"""The paper's privacy theorems as functions of plain numbers, corrected; offered by name, beside the tight accountant.
+"""The paper's privacy theorems as functions of plain numbers, corrected: a comparison for the tight accountant.
 
 Letters: q_i = q (i+m)^p the rates, sigma the noise, K gradients of a client with N records, T rounds, gamma >= m/T,
-alpha = r0/sigma >= the largest rate. What is corrected, here and only here (the uncorrected
-forms stand with the experiment that reproduces its examples):
+alpha = r0/sigma >= the largest rate. The corrections, made here and nowhere else in the code
+(the experiment that reproduces the paper's examples keeps the uncorrected forms):
 
 - Paper [lemthree] fails for sigma < 1, so sigma >= 1 is required.
 - Paper [thm1] uses a real lambda where its proof needs a positive integer. Here lambda is a whole number, and the theorem gives
   delta = exp(-lambda epsilon / 2). Paper [thmmain] and Paper [thm-mainp] inherit this.
 - K* has (1+gamma)^-(1+p), not (1+gamma)^(1+p); gamma is m over the true number of rounds, not over its upper bound.
 
-A theorem whose conditions fail does not apply; the verdict says why, with both sides.
+A theorem whose conditions fail does not apply; the verdict gives the reason, with both sides.
 """
 
 import math
@@ -24,7 +24,7 @@ from crescendo_dp.paper.constants import Constants, E
 
 @dataclass(frozen=True)
 class _Condition:
-    """``left relation right``: what the left side is called, and the right side where it is more than a number."""
+    """``left relation right``, with a name for the left side, and for the right side where it is more than a number."""
 
     name: str
     left: float
@@ -45,7 +45,7 @@ class _Condition:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a theorem says: (epsilon, delta) if it applies, else epsilon None. ``why`` is one sentence."""
+    """The verdict of a theorem: (epsilon, delta) if it applies, else epsilon None. ``why`` is one sentence."""
 
     theorem: str
     epsilon: float | None

@@ -1,4 +1,4 @@
-"""From a budget to a schedule: sizes, rounds and noise, with the privacy events they will cause beside them.
+"""From a budget to a schedule: sizes, rounds and noise, with the privacy events that they will cause.
 
 `tight` takes, of the family of schedules that the request leaves open (`family`), the one with the least aggregated noise under
 the tight accountant: sqrt(T) sigma, or the root of the sum of sigma_i^2 where noise may differ by round. `paper` follows the
@@ -45,7 +45,7 @@ def plan(
     """Choose sizes, rounds and noise for one client's (epsilon, delta), records and gradients.
 
     The search is under ``rounds`` if given, else under ``max_share`` (0.046), the largest share of the records in one round;
-    given both, both hold. ``power`` leaves only sizes of that power open. ``delay`` says whether a schedule's delay
+    given both, both hold. ``power`` leaves only sizes of that power open. ``delay`` decides whether a schedule's delay
     condition holds. ``r0`` is for ``method="paper"``. ``sigma_by_round`` lets noise differ from one size to the next. With
     ``compare`` the rest of the family and constant sizes are priced too.
 

@@ -1,12 +1,12 @@
 """Noise by round: how to spread noise over rounds of different sizes so that its sum over all rounds is least.
 
-What the noise adds to the model over a run has the variance sum_i sigma_i^2, in units of what one record can change. Its
+Over a run the noise adds to the model a variance of sum_i sigma_i^2, in units of the largest change by one record. Its
 least value at equal (epsilon, delta) is sought among one sigma for each step of a staircase.
 
 With v = sigma^2, a round's cost at a whole order of Renyi divergence is ln sum_k w_k e^(c_k / v), the logarithm of a sum of
 exponentials of convex functions of v, so it is convex in v. It follows that rounds of one rate want one sigma, and that the best
-v of a step is where the slope of its cost is the same for every step: a table of slopes and one number to search for. Which order
-it should be, the tight accountant says: at equal noise, the one whose sigmas cost the least epsilon. It then scales all
+v of a step is where the slope of its cost is the same for every step: a table of slopes and one number to search for. The tight
+accountant chooses the order: at equal noise, the one whose sigmas cost the least epsilon. It then scales all
 sigmas by one factor, so that only their shape rests on Renyi divergence.
 """
 
@@ -69,8 +69,8 @@ def _order(target: Target, stairs: Staircase, sigma: float) -> tuple[float | Non
     """The order whose sigmas have the least epsilon at equal noise, and about how much less noise they need; None for none.
 
     delta is about the least over z of e^(K(z) - z epsilon) / (z (z + 1)), with K(z) = ln E[e^(zL)] of all rounds. The order that
-    matters is about that z, and lower where small rounds have heavy tails, so the search goes down from there. How much less
-    noise there is tells where to compare the orders, so the search is repeated.
+    matters is about that z, and lower where small rounds have heavy tails, so the search goes down from there. The amount of
+    noise saved moves the point at which orders are compared, so the search is repeated.
     """
     table, same = _Table(target, stairs, sigma), (sigma,) * len(stairs)
     plain = target.spent(stairs, sigma)
@@ -102,7 +102,7 @@ def _least(
 
 
 class _Table:
-    """What each step costs at any sigma, and where all have the same slope."""
+    """The cost of each step at any sigma, and the sigmas at which all have the same slope."""
 
     def __init__(self, target: Target, stairs: Staircase, sigma: float) -> None:
         rates = np.array([size / target.records for size, _ in stairs])

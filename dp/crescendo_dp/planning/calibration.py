@@ -50,7 +50,7 @@ def least_sigma(epsilon_of: Callable[[float], float], target: float, start: floa
 
 
 def _slope(before: tuple[float, float] | None, here: tuple[float, float], slope: float) -> float:
-    """By how many percent epsilon falls when sigma rises by one, between two evaluations; ``slope`` if they do not tell."""
+    """By how many percent epsilon falls when sigma rises by one, between two evaluations; ``slope`` if they do not show it."""
     if before is None or not (min(before[1], here[1]) > 0 and max(before[1], here[1]) < math.inf):
         return slope
     return min(4.0, max(0.5, -math.log(here[1] / before[1]) / math.log(here[0] / before[0])))

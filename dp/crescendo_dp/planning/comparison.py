@@ -1,4 +1,4 @@
-"""What a plan is compared to: the rest of its family, constant sizes from small to large, and the paper's recipe."""
+"""Comparisons for a plan: the rest of its family, constant sizes from small to large, and the paper's recipe."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _RTOL = 0.004  # of the sigmas here; all lie on the safe side
 
 @dataclass(frozen=True)
 class Point:
-    """One constant size: the largest share of the records in a round, and what it takes."""
+    """One constant size: the largest share of the records in a round, its rounds and its noise."""
 
     size: int
     share: float
@@ -33,7 +33,7 @@ class Point:
 
 @dataclass(frozen=True)
 class Alternative:
-    """One member of the family: what it costs in rounds, in noise per round and over all rounds."""
+    """One member of the family: its rounds, and its noise per round and over all rounds."""
 
     name: str
     shape: Shape
@@ -75,7 +75,7 @@ def curve(target: Target, first: int, cap: int) -> Iterator[Point]:
 
 
 def _point(target: Target, size: int) -> Point:
-    """Constant rounds of ``size``, the last with what is left."""
+    """Return constant rounds of ``size``; the last takes the remainder."""
     stairs = Staircase.flat(size, target.gradients)
     count, sigma = stairs.rounds, _priced(target, stairs)
     return Point(size, size / target.records, count, sigma, math.sqrt(count) * sigma)
@@ -88,7 +88,7 @@ def _priced(target: Target, stairs: Staircase) -> float:
 
 
 def compared(target: Target, first: int, power: float = 1.0, r0: float | None = None) -> dict[str, dict[str, Any]]:
-    """What a budget takes with constant rounds of size ``first``, and by the paper's recipe from it."""
+    """Return rounds and noise of a budget for constant rounds of size ``first``, and by the paper's recipe from it."""
     constant = {key: value for key, value in asdict(_point(target, first)).items() if key != "share"}
     return {"constant": constant, "paper": _paper_row(target, first, power, r0)}
 

@@ -44,7 +44,7 @@ class Member:
 
 @dataclass(frozen=True)
 class Limits:
-    """What a request says of the sizes: the first, how fast they grow, how many rounds, the most in one round."""
+    """Limits of a request on the sizes: the first, their growth, the number of rounds, the most in one round."""
 
     first: int | None
     power: float | None
@@ -57,7 +57,7 @@ class Limits:
         return max(size for size, _ in stairs) <= self.cap and (self.delay is None or self.delay(stairs.per_round()))
 
     def constant(self, gradients: int, records: int) -> Member | None:
-        """Every round has the first size, the last what is left; without a first size all are even."""
+        """Give every round the first size and the last the remainder; without a first size all are even."""
         if self.first is None:
             stairs = self._fewest(
                 lambda count: Staircase.even(gradients, count), math.ceil(gradients / self.cap), gradients

@@ -22,7 +22,7 @@ _HEIGHTS = (0.25, 0.5, 0.75, 1.0)
 def two_levels(target: Target, limits: Limits, base: Member, sigma: float) -> Member | None:
     """The best with the rounds of ``base``, which needs ``sigma``; None unless its epsilon at that noise is lower.
 
-    The quick accountant makes schedules like these look better than they are, never worse, so that what it does not
+    The quick accountant makes schedules like these look better than they are, never worse, so a schedule that it does not
     prefer is left out; the tight one decides.
     """
     room = _Room.of(target.gradients, base.rounds, limits)

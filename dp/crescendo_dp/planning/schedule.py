@@ -1,4 +1,4 @@
-"""A plan as data: a schedule for one client, its noise, what it costs, and what it was compared to."""
+"""A plan as data: a schedule for one client, its noise, its cost, and the alternatives it was compared with."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class PlannedSizes:
 
 @dataclass(frozen=True, repr=False)
 class Plan:
-    """A schedule for one client and what it costs. ``epsilon`` is the tight one, never above what was asked for."""
+    """A schedule for one client with its cost. ``epsilon`` is the tight one, never above the budget."""
 
     sizes: PlannedSizes
     staircase: Staircase
@@ -67,16 +67,16 @@ class Plan:
 
     @property
     def events(self) -> Counted:
-        """What a client that follows the plan will release."""
+        """Return the releases of a client that follows the plan."""
         begins = itertools.accumulate((rounds for _, rounds in self.staircase[:-1]), initial=0)
         return self.staircase.events(self.records, tuple(self.sigma(i) for i in begins))
 
     def meaning(self) -> Meaning:
-        """What its epsilon means."""
+        """Return the meaning of its epsilon."""
         return Meaning.of(self.events, self.epsilon, self.delta)
 
     def cautions(self) -> list[str]:
-        """What to be warned of, although the epsilon is true."""
+        """Return warnings that hold although the epsilon is true."""
         return [*about_delta(self.delta, self.records), PERSONS]
 
     @property
@@ -97,7 +97,7 @@ class Plan:
         return {**plain, "family": [one.to_json() for one in self.family], "curve": [asdict(one) for one in self.curve]}
 
     def with_notes(self, limits: Limits, by_round: Sigmas | None) -> Plan:
-        """The same with what to know of the choice; ``by_round`` is the noise by round that the plan does not have."""
+        """Return the plan with notes on the choice; ``by_round`` is the noise by round that the plan does not have."""
         return replace(self, notes=tuple(_notes(self, limits, by_round)))
 
     def __repr__(self) -> str:
@@ -107,7 +107,7 @@ class Plan:
         )
 
     def summary(self) -> str:
-        """The plan, its family, what to know of the choice, and what its epsilon means."""
+        """Return the plan, its family, notes on the choice, and the meaning of its epsilon."""
         return "\n".join([str(self), *self.meaning().sentences()])
 
     def __str__(self) -> str:
@@ -125,7 +125,7 @@ class Plan:
 
 
 def _notes(made: Plan, limits: Limits, by_round: Sigmas | None) -> Iterator[str]:
-    """What to know of the choice, with its numbers."""
+    """Explain the choice, with its numbers."""
     yield from _choice(made, limits)
     if by_round is not None and made.aggregated_noise > _WORTH * (less := by_round.aggregated(made.rounds)):
         yield (

@@ -40,7 +40,7 @@ def choose(target: Target, limits: Limits, by_round: bool = False) -> tuple[Memb
 
 
 def _members(target: Target, limits: Limits) -> list[Member]:
-    """All but two levels, even sizes in the fewest rounds first; UsageError where there is none, with what would work."""
+    """All but two levels, even sizes in the fewest rounds first; UsageError if there is none, with values that would work."""
     _check_possible(target, limits)
     found = _simple(target, limits)
     if not found:
@@ -49,7 +49,7 @@ def _members(target: Target, limits: Limits) -> list[Member]:
 
 
 def compared_members(target: Target, limits: Limits) -> list[Member]:
-    """What a plan is shown beside: the step, the powers and the constant size that the request leaves open."""
+    """Return the comparisons of a plan: the step, the powers and the constant size that the request leaves open."""
     loose = replace(limits, power=None)
     found = _simple(target, loose, POWERS)
     level = loose.constant(target.gradients, target.records)
@@ -77,7 +77,7 @@ def _simple(target: Target, limits: Limits, powers: tuple[float, ...] | None = N
 def _more_rounds(target: Target, limits: Limits, fewest: Member, sigma: float) -> tuple[Member, float]:
     """One step in the fewest rounds whose aggregated noise is within 0.25% of the least; it falls, then rises with the rounds.
 
-    At the noise where it would tie with ``fewest``, how far epsilon is off tells the noise it needs, to well under 0.1%.
+    At the noise where it would tie with ``fewest``, the distance of epsilon from its target gives the noise needed, to under 0.1%.
     """
     assert limits.first is not None
     least = math.sqrt(fewest.rounds) * sigma
@@ -114,7 +114,7 @@ def _beats(target: Target, one: Member, best: Member, sigma: float) -> bool:
 
 
 def _check_possible(target: Target, limits: Limits) -> None:
-    """Refuse what no member can mend, with the nearest value that would work."""
+    """Refuse limits that no member meets, with the nearest value that would work."""
     most, n, first, rounds, cap = target.gradients, target.records, limits.first, limits.rounds, limits.cap
     if cap < 1:
         if n == 1:

@@ -1,4 +1,4 @@
-"""The noise of each round, over what one record can change: one sigma for all, or steps of rounds with one each."""
+"""The noise of each round, over the largest change by one record: one sigma for all, or steps of rounds with one each."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ class Staircase(tuple[tuple[int, int], ...]):
 
     @classmethod
     def flat(cls, size: int, gradients: int) -> Staircase:
-        """Rounds of one size, the last with what is left.
+        """Return rounds of one size; the last takes the remainder.
 
         >>> Staircase.flat(4, 10)
         ((4, 2), (2, 1))
@@ -81,7 +81,7 @@ class Staircase(tuple[tuple[int, int], ...]):
         return math.sqrt(sum(rounds * one * one for (_, rounds), one in zip(self, sigmas, strict=True)))
 
     def events(self, records: int, sigma: Noise) -> Counted:
-        """What a client with ``records`` records releases, with one sigma or one for each step."""
+        """Return the releases of a client with ``records`` records, with one sigma or one for each step."""
         noise = sigma if isinstance(sigma, tuple) else (sigma,) * len(self)
         steps = zip(self, noise, strict=True)
         return tally((PoissonGaussian(rate_of(size, records), one), rounds) for (size, rounds), one in steps)
@@ -89,7 +89,7 @@ class Staircase(tuple[tuple[int, int], ...]):
 
 @dataclass(frozen=True)
 class Curve:
-    """What the steps follow: N q (i+m)^p in round i from 0, over ``rounds`` rounds; p = 0 is constant.
+    """The curve that the steps follow: N q (i+m)^p in round i from 0, over ``rounds`` rounds; p = 0 is constant.
 
     >>> curve = Curve.through(first=16, power=1, rounds=183, gradients=25_000)
     >>> round(curve.scale, 3), round(curve.m, 2), round(curve(0), 9), round(curve(182))

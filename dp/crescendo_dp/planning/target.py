@@ -1,4 +1,4 @@
-"""Calibration target: what every schedule of a request is measured by, and the least noise that a schedule needs for it."""
+"""Calibration target: the budget that every schedule of a request is held to, and the least noise that meets it."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class Target:
         return cls(float(epsilon), float(delta), int(records), int(gradients))
 
     def sigma(self, stairs: Staircase, rtol: float = 0.001, start: float | None = None) -> float:
-        """The least noise under the tight accountant; ``start`` is a guess, else what the quick accountant says."""
+        """The least noise under the tight accountant; ``start`` is a guess, else that of the quick accountant."""
         first = self.quick_sigma(stairs) if start is None else start
         found = least_sigma(lambda s: self.spent(stairs, noise_up(s)), self.epsilon, first, rtol)
         return noise_up(found)  # which is what was accounted for
@@ -83,7 +83,7 @@ class Target:
         return noise(least_sigma(lambda factor: self.spent(stairs, noise(factor)), self.epsilon, 1.0, 0.001))
 
     def quick_sigma(self, stairs: Staircase) -> float:
-        """The noise under the quick accountant, or, of an epsilon too small for it, what a plain Gaussian would need."""
+        """The noise under the quick accountant, or that of a plain Gaussian for an epsilon too small for it."""
         try:
             return least_sigma(lambda s: self.spent(stairs, s, quick=True), self.epsilon, 1.0, 0.02)
         except UsageError:
@@ -100,7 +100,7 @@ class Target:
         return Recipe.least(self.epsilon, self.delta, self.records, self.gradients, first, power, r0)
 
     def spent(self, stairs: Staircase, sigma: Noise, quick: bool = False) -> float:
-        """The epsilon of a schedule at this noise, at what rare events leave of delta at least."""
+        """Return the epsilon of a schedule at this noise, with delta less the most that rare events may take."""
         return account(
             stairs.events(self.records, sigma), self.delta * (1 - RARE), quick=quick, state_error=False
         ).epsilon
