@@ -77,7 +77,7 @@ def _simple(target: Target, limits: Limits, powers: tuple[float, ...] | None = N
 def _more_rounds(target: Target, limits: Limits, fewest: Member, sigma: float) -> tuple[Member, float]:
     """One step in the fewest rounds whose aggregated noise is within 0.25% of the least; it falls, then rises with the rounds.
 
-    At the noise where it would tie with ``fewest``, the distance of epsilon from its target gives the noise needed, to under 0.1%.
+    At the noise where it would tie with ``fewest``, the distance of epsilon from its target gives the noise, to well under 0.1%.
     """
     assert limits.first is not None
     least = math.sqrt(fewest.rounds) * sigma
