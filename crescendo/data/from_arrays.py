@@ -124,6 +124,7 @@ def dataset(
         made = _judged(name, raw, share, seed, NUMBERS if classes == NUMBERS else stated_classes(name, classes))
     else:
         made = from_raw(name, with_findings(raw), share, seed, classes)
+        made = replace(made, notes=(*made.notes, *about_index(x))) if is_frame(x) else made
     part = None if made.test is None else _shaped(made.test, shape)
     made = made if whose is None else with_client_column(made, whose)
     return replace(made, train=_shaped(made.train, shape), test=part)

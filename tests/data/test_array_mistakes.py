@@ -171,3 +171,5 @@ def test_a_column_that_became_the_index_is_said() -> None:
     notes = crescendo.dataset(frame.set_index("town"), "y").notes
     assert "the index of x, 'town', is no feature; x.reset_index() makes it a column" in notes
     assert not any("index of x" in note for note in crescendo.dataset(frame, "y").notes)
+    numbers = frame.drop(columns="b").set_index("town")
+    assert any("'town', is no feature" in note for note in crescendo.dataset(numbers, "y").notes)
