@@ -174,7 +174,10 @@ class AskedRun:
         if keys.get("scale", not private and _is_ours(model)):
             made = scaled(made)
         settled = {name: value for name, value in keys.items() if name not in LENGTH_KEYS}
-        config = read(put(run_file(made, keys, model, many), settled), overrides)
+        raw = run_file(made, keys, model, many)
+        if isinstance(y, str):  # so that a new table can be scored without naming it again
+            raw["data"]["label"] = y
+        config = read(put(raw, settled), overrides)
         if config.privacy.mechanism != "none" and not private:  # its schedule was counted from the records
             raise ConfigError(
                 f"overrides ask for privacy after defaults were chosen by a look at the records; say it by keywords, such as "

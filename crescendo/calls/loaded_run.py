@@ -24,6 +24,7 @@ from crescendo.objectives.nets.net_names import is_net, with_classes
 from crescendo.objectives.objective_kinds import OBJECTIVES
 from crescendo.report.references import References
 from crescendo.runs import result_view
+from crescendo.runs.models.stored_model import MODEL
 from crescendo.views import html_lines, html_table, text_table
 
 
@@ -195,6 +196,8 @@ def load(run: Path | str, *, objective: Any = None) -> LoadedRun | LoadedFederat
     place = Path(run)
     if FinishedFederation.is_at(place):
         return LoadedFederation(FinishedFederation.of(place), objective)
+    if place.is_file() and place.name == MODEL and (place.parent / "config.toml").is_file():
+        place = place.parent
     if place.is_file():
         raise DataError(f"{place} is a file; name the folder of a run, or of a federation, that it lies in")
     return LoadedRun(StoredRun.of(place), objective)

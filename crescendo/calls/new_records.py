@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -83,7 +83,7 @@ def _of_table(
     said = about_headers(table.headers)
     labels = table.columns.get(label) if label is not None else None
     if schema is not None:
-        schema.check_table([*table.columns, *(() if schema.label is None else (schema.label,))], table.name)
+        replace(schema, label=None).check_table(table.columns, table.name)
         return NewRecords(table, labels, (*said, *_unknown(schema, table)))
     if names:
         return NewRecords(table, labels, said)

@@ -20,6 +20,14 @@ _MOSTLY = 0.9  # of different labels, from which on they are measurements with a
 SHOWN = 6  # classes of a mapping that is put in words
 
 
+def _quoted(labels: Sequence[Label]) -> str:
+    """
+    >>> _quoted(["no", "yes"]), _quoted([7])
+    ("'no', 'yes'", '7')
+    """
+    return ", ".join(repr(label) for label in labels[:6]) + (", .." if len(labels) > 6 else "")
+
+
 def _plain(value: object) -> Label:
     """A label as a person writes it: 3 for 3.0."""
     if isinstance(value, str):
@@ -173,7 +181,7 @@ class Classes(tuple[Label, ...]):
         absent = [label for label in chosen if _meant(label) not in known]
         if absent:
             some = ", ".join(str(label) for label in self[:12]) + (", ..." if len(self) > 12 else "")
-            raise ConfigError(f"data.classes asks for {absent[0]}, but the labels of {name} are {some}")
+            raise ConfigError(f"data.classes asks for {_quoted(absent)}, but the labels of {name} are {some}")
         return chosen
 
     def places(self, labels: Column) -> Ints:

@@ -109,6 +109,8 @@ def _path(source: str, folder: Path | None) -> Path:
         return path
     if folder is not None and (folder / source).exists():
         return folder / source
+    if "://" in source:
+        raise DataError(f"{source:.200} is an address, and a source is a file or a name; download it and name the file")
     if "/" in source or "\\" in source or path.suffix:
         beside = "" if folder is None or path.is_absolute() else f" nor in {folder}"
         raise DataError(f"there is no file {source}{beside}; check the path")

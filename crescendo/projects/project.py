@@ -94,6 +94,8 @@ def check_name(folder: Path) -> None:
     name = folder.name
     if not name or name in (".", "..") or len(name) > _LONGEST or not name.isprintable():
         raise ConfigError(f"a project's name has 1 to {_LONGEST} letters that can be printed, not {name[:80]!r}")
+    if name.startswith("-"):
+        raise ConfigError(f"a project called {name!r} would be taken for an option; call it something else")
     check_new(folder)
 
 

@@ -279,3 +279,15 @@ def test_a_network_that_the_folder_makes_larger_than_its_model_is_never_made(opt
     loaded_model.check_sizes({"hidden": [4], "classes": 2}, features=3, most=26)
     with pytest.raises(CrescendoError, match="do not fit the model beside it"):
         loaded_model.check_sizes({"classes": 2, **options}, features=3, most=26)
+
+
+def test_a_table_is_scored_by_the_column_that_training_named(tmp_path: Path) -> None:
+    pandas = pytest.importorskip("pandas", reason="pandas is not installed: the demo extra")
+    rng = np.random.default_rng(0)
+    frame = pandas.DataFrame(rng.normal(size=(200, 2)), columns=["hour", "wind"])
+    frame["late"] = frame["hour"] > 0
+    made = crescendo.simulate(frame, "late", clients=2, gradients=400, out=tmp_path / "run")
+    found = crescendo.load(tmp_path / "run")
+    assert found.score(frame) == found.score(frame, "late") == found.score(frame, frame["late"])
+    again = crescendo.simulate(tmp_path / "run" / "config.toml", data=(frame, "late"))
+    assert np.array_equal(again.model, made.model)

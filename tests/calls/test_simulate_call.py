@@ -209,7 +209,7 @@ def test_a_private_call_counts_nothing_that_others_see() -> None:
         (lambda: untyped(X, Y, test=2.0), "test is a share from 0 to 1"),
         (lambda: untyped(X, Y, overrides="run.seed=1"), "overrides is a list"),
         (lambda: untyped(X, Y[:-1]), "one label a record"),
-        (lambda: untyped(X, "label"), "x and y are arrays"),
+        (lambda: untyped(X, "label"), "y names a column, and x is no data frame"),
         (lambda: untyped(X[0], Y), "one label a record|rows of numbers"),
         (lambda: untyped(X, Y, objective="logistics"), "objective.kind"),
         (lambda: untyped(X, Y, objective=3), "has no method initial"),

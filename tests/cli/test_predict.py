@@ -102,6 +102,11 @@ def test_classes_that_are_numbers_and_amounts(runs: Path) -> None:
     assert "accuracy" not in unlabelled.stderr  # a frame with its labels apart names no column for them
 
 
+def test_a_runs_model_file_stands_for_its_folder(runs: Path) -> None:
+    by_file = told(runs / "numbers" / "model.npz", runs / "numbers.csv")
+    assert by_file.exit_code == 0 and by_file.stdout == told(runs / "numbers", runs / "numbers.csv").stdout
+
+
 def test_out_is_written_whole_and_never_over_a_file(runs: Path, tmp_path: Path) -> None:
     out = tmp_path / "answers.csv"
     found = told(runs / "numbers", runs / "numbers.csv", "--out", out)
@@ -130,6 +135,7 @@ def test_labels_that_the_model_does_not_know_count_in_no_score(runs: Path, tmp_p
         ("income,ward\n", "no records"),
         ("", "no records"),
         ("income\n1\n", "no column 'ward'"),
+        ("INCOME,ward\n1,north\n", "its columns are INCOME, ward\n"),  # and not the label, which nobody asked for
         ("income,ward,ward\n1,north,north\n", "two columns called 'ward'"),
         ("1,2,3\n4,5,6\n", "no header line"),
         ("income,ward\nold,north\nolder,north\n", "has no number in it"),

@@ -100,7 +100,7 @@ def test_ids_that_are_numbers_in_texts_keep_their_order() -> None:
         ((X, Y), {"clients": 3}, "no ids for 60 records"),
         ((X, Y), {"clients": "site"}, "no data frame; give the id of each record's client, clients=ids"),
         ((X, Y), {"clients": X[:, 0]}, "which is no id of a client"),
-        ((X, Y), {"clients": [None, *OWNERS[1:]]}, r"of record 0 \(from 0\) no client"),
+        ((X, Y), {"clients": [None, *OWNERS[1:]]}, r"names no client for record 0 \(from 0\)"),
         ((X, Y), {"clients": np.arange(60)}, r"too few records to hold out test=0.2 of each"),
         (([(X, Y), (X[:, :2], Y)],), {}, r"client 1 has records of shape \(2,\) and client 0 of shape \(3,\)"),
         (([(X, Y), (X, Y[:3])],), {}, r"client 1 has 60 records and labels of shape \(3,\)"),

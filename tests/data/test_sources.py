@@ -59,6 +59,8 @@ def test_an_unknown_name_is_refused_with_the_nearest_right_one(tmp_path: Path) -
         load("a9b")
     with pytest.raises(DataError, match=r"there is no file a9b\.csv nor in"):
         load("a9b.csv", folder=tmp_path)
+    with pytest.raises(DataError, match="is an address, and a source is a file or a name; download it"):
+        load("https://example.org/a9b.csv")
     with pytest.raises(DataError, match="is a folder; give a file"):
         load(str(tmp_path))
 

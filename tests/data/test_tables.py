@@ -65,6 +65,7 @@ BAD_CSV: list[tuple[str, dict[str, Any], str]] = [
     ("a,b,y\n1,2,0\n1,2,1\n", {"column": "y"}, "use split = 'label'"),
     ("a,y\n1,0\n1,1\n", {"column": "a"}, "no column left for a feature"),
     ("a,b,y\n1,2,0\n1,2,1\n", {"classes": (0, 7)}, "data.classes asks for 7, but the labels of"),
+    ("a,b,y\n1,2,0\n1,2,1\n", {"classes": ("no", "yes")}, "data.classes asks for 'no', 'yes', but"),
     ("a,b,y\n1,2,0\n1,2,1\n", {"classes": (1, 1)}, "at least two classes"),
     ("a,b,y\n1,2,0\n1,2,1\n", {"features": 3}, "data.features is for LIBSVM files"),
 ]

@@ -149,6 +149,7 @@ def test_whatever_a_project_is_called_its_files_can_be_read(tmp_path: Path, name
         ("there", "exists already"),
         ("dangling", "exists already"),
         ("file/mine", "there is no folder"),
+        ("-mine", "would be taken for an option"),
     ],
 )
 def test_a_name_that_cannot_be_is_refused_in_a_sentence(tmp_path: Path, name: str, says: str) -> None:

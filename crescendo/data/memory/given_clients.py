@@ -121,7 +121,7 @@ def _checked(ids: Array, what: str, records: int) -> Column:
         absent = np.array([one is None or one != one or not str(one).strip() for one in ids.tolist()], dtype=np.bool_)
     if absent.any():
         raise DataError(
-            f"{what} says of record {int(np.flatnonzero(absent)[0])} (from 0) no client; fill it in or leave this record out"
+            f"{what} names no client for record {int(np.flatnonzero(absent)[0])} (from 0); fill it in or leave this record out"
         )
     return ids if ids.dtype.kind == "i" else objects(_text(one) for one in ids.tolist())
 
