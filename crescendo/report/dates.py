@@ -1,4 +1,4 @@
-"""The date that a page shows. It is in no other file of a run, so that one seed gives the same bytes in all of them."""
+"""Date on a page. No other file of a run has a date, so the same seed gives the same bytes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ EPOCH = "SOURCE_DATE_EPOCH"  # reproducible-builds.org: seconds since 1970 that 
 
 
 def made_now() -> datetime:
-    """The clock's time, or what SOURCE_DATE_EPOCH says it is, for pages that are to come out the same again."""
+    """Return the time of SOURCE_DATE_EPOCH if it is set, for reproducible pages, or that of the clock."""
     stated = os.environ.get(EPOCH, "")
     if stated.isdecimal() and len(stated) <= 11:
         return datetime.fromtimestamp(int(stated), UTC)

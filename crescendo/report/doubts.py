@@ -15,27 +15,27 @@ from crescendo.report.references import GUESSES, REGRESSION, References
 
 _FAR = 0.5  # of the way from a constant answer to a pooled fit
 _FEW_PASSES = 3.0
-_UNLIKE = 30.0  # times that one column is larger than another
-_BOLD = 7.0  # times what is surely stable: automatic steps go to 6
-_LARGE = 8.0  # features beyond it make the first steps of a user's own model too long
-_FEW_TESTED = 5  # records: one answer more or less is a fifth of the accuracy
+_UNLIKE = 30.0  # from this ratio of the largest column to the smallest, no step size suits both
+_BOLD = 7.0  # times the largest surely stable step; automatic steps go up to 6
+_LARGE = 8.0  # larger features make the first steps of a user's model too long
+_FEW_TESTED = 5  # with fewer test records, one answer changes the accuracy by a fifth or more
 STOOD_STILL = (
-    "the run did not learn: the model is where it began, as if every gradient were zero; see that the model's gradient depends "
-    "on the records and that features are no constants"
+    "the run did not learn: the model did not move, as if every gradient were zero; make sure that the model's gradient depends "
+    "on the records and that the features are not constant"
 )
-_MOSTLY = 0.9  # of the records in one class: accuracy hardly tells models apart
+_MOSTLY = 0.9  # from this share of records in one class, accuracy hardly distinguishes models
 
 
 @dataclass(frozen=True)
 class Doubt:
-    """``says`` is the sentence. A run ``fails`` whose answers are worse than a constant one."""
+    """A doubt about a run. ``says`` is the sentence; ``fails`` means that the run scored below a constant answer."""
 
     says: str
     fails: bool
 
     @classmethod
     def of(cls, result: Any) -> Self | None:
-        """The doubt about a run that did not diverge, if any. Only plain runs must come near a pooled fit."""
+        """Return the doubt about a run that did not diverge, or None. Only a run without privacy must come near a pooled fit."""
         last, references = result.metrics[-1], result.references
         if result.privacy is None and _stood_still(result):
             return cls(STOOD_STILL, fails=True)
@@ -58,7 +58,7 @@ class Doubt:
 
     @classmethod
     def few(cls, tested: int) -> Self:
-        """That the scores rest on so few records that they say next to nothing."""
+        """Return the doubt about scores that rest on too few test records."""
         some = "one test record" if tested == 1 else f"{tested} test records"
         return cls(
             f"the scores rest on {some} alone; hold out more, such as test = 0.2, or give a test part", fails=False
@@ -66,26 +66,26 @@ class Doubt:
 
 
 def _few_tested(result: Any) -> int | None:
-    """The test records, if they are very few. In a private run their number is no one else's to know."""
+    """Return the number of test records if they are very few. In a private run their number is not disclosed."""
     test = result.prepared.dataset.test
     private = result.privacy is not None
     return len(test) if test is not None and 0 < len(test) < _FEW_TESTED and not private else None
 
 
 def _stood_still(result: Any) -> bool:
-    """Whether a run with gradients ended at the model that it began with."""
+    """Return whether a run with gradients ended at its initial model."""
     return result.gradients > 0 and bool(np.array_equal(result.model, result.prepared.agreement.initial()))
 
 
 def _pooled(levels: dict[str, float]) -> tuple[str, float | None]:
-    """The fit on all records that there is, and its score: of the objective itself, or of a plain regression."""
+    """Return the name and score of the fit on all records: a plain regression, or a fit of the run's objective."""
     if REGRESSION in levels:
         return "a regression on the pooled records", levels[REGRESSION]
     return "a pooled fit", levels.get("pooled")
 
 
 def _causes(result: Any, references: References, measure: str, level: float) -> Iterator[str]:
-    """What is likely wrong, the likeliest first."""
+    """Yield the likely causes, the likeliest first."""
     prepared, config = result.prepared, result.prepared.config
     private = prepared.privacy if result.privacy is not None else None
     if private is not None and (drowned := about_noise(private.certificate)) is not None:
@@ -101,7 +101,7 @@ def _causes(result: Any, references: References, measure: str, level: float) -> 
         yield f"the step sizes are {1 / room:.2g} times the largest that are surely stable; try smaller ones"
     if measure == "accuracy" and level > _MOSTLY:
         yield (
-            "nearly all records are of one class, so that accuracy says little; set evaluate.auc = true for logistic "
+            "nearly all records are of one class, so accuracy means little; set evaluate.auc = true for logistic "
             "regression, or train for longer"
         )
     passes = result.gradients / max(1, len(prepared.dataset.train))
@@ -115,18 +115,18 @@ def _causes(result: Any, references: References, measure: str, level: float) -> 
 
 
 def _cut_labels(prepared: Any) -> str | None:
-    """The sentence about a label range outside which most labels lie."""
+    """Return a sentence on a label range that misses most labels, or None."""
     stated, labels = prepared.config.objective.label_range, prepared.dataset.train.y
     if stated is None or np.mean((labels < stated[0]) | (labels > stated[1])) <= _FAR:
         return None
     return (
-        f"most labels lie outside of label_range = [{stated[0]:g}, {stated[1]:g}] and count as its nearer end, and they go from "
-        f"{labels.min():.4g} to {labels.max():.4g}; state a range that has them"
+        f"most labels lie outside of label_range = [{stated[0]:g}, {stated[1]:g}] and count as its nearer end; they go from "
+        f"{labels.min():.4g} to {labels.max():.4g}; state a range that contains them"
     )
 
 
 def _large_columns(prepared: Any) -> str | None:
-    """The sentence about features that are large for a model whose step sizes are not fitted to them."""
+    """Return a sentence on features that are too large for a model whose step sizes are not fitted to them, or None."""
     train = prepared.dataset.train
     if isinstance(prepared.objective, LinearModel) or train.shape or not train.x.shape[1]:
         return None
@@ -134,13 +134,16 @@ def _large_columns(prepared: Any) -> str | None:
     if largest <= _LARGE:
         return None
     return (
-        f"the features go up to {largest:.3g}, and usual step sizes suit features of about 1; bring them there, by scale=True "
-        "in a call or data.scale = true for a table"
+        f"the features go up to {largest:.3g}, and usual step sizes suit features of about 1; scale them, by scale=True in a "
+        "call or data.scale = true for a table"
     )
 
 
 def unlike_columns(data: Any, private: bool = False) -> str | None:
-    """That columns differ in size by more than one step size can suit; to a private run no number of the records is said."""
+    """Return a sentence on columns too different in size for any one step size, or None.
+
+    For a private run it states no number computed from the records.
+    """
     if data.scaling is not None or data.schema is not None or data.train.shape or data.train.sparse:
         return None
     largest = np.abs(data.train.x).max(axis=0)
@@ -153,6 +156,6 @@ def unlike_columns(data: Any, private: bool = False) -> str | None:
             "a table's columns in a schema"
         )
     return (
-        f"the features differ in size, from {largest.min():.3g} to {largest.max():.3g} at most, which no step size suits; "
-        "bring them to one size, by scale=True in a call or data.scale = true for a table"
+        f"the largest values of the features range from {largest.min():.3g} to {largest.max():.3g}, and no step size suits them "
+        "all; scale them, by scale=True in a call or data.scale = true for a table"
     )

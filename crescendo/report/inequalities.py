@@ -1,4 +1,4 @@
-"""The conditions of certificates, spelled out: what each asks for, and the two numbers that were compared."""
+"""Conditions of certificates in words: the requirement, and the two numbers compared."""
 
 from __future__ import annotations
 
@@ -11,28 +11,28 @@ _PRIVACY = {
     ),
     "step sizes": ("The smallest step is large enough for noise to be scaled by it.", "≥"),
     "one step size per round": ("All gradients of a round have the same step size.", ""),
-    "plain steps": ("Clients take plain gradient steps, without an optimiser of their own.", ""),
+    "plain steps": ("Clients take plain gradient steps, without a local optimiser.", ""),
     "non-expansive steps": (
         "The largest step is at most 2 / L_eff, so that no step takes two models further apart.",
         "≤",
     ),
     "shrink": ("The largest step times L2 is at most 1, so that L2 never enlarges the model.", "≤"),
-    "rounding": ("Rounding enlarges what one record can change by no more than this share of it.", "≤"),
-    "grid": ("The numbers to hide span no more steps of the noise's grid than its arithmetic holds.", "≤"),
+    "rounding": ("Rounding enlarges the influence of one record by no more than this share.", "≤"),
+    "grid": ("The numbers to hide span no more steps of the noise's grid than its arithmetic can represent.", "≤"),
 }
 _SCHEDULE = {
-    "liveness": "The delay bound lets a client finish every round, so that no client waits for ever.",
+    "liveness": "The delay bound lets a client finish every round, so no client waits for ever.",
     "tau never decreases": "The delay bound never becomes stricter as the run goes on.",
-    "t - tau(t) never decreases": "What a model must contain only ever grows.",
-    "tau is finite": "The delay bound is a number everywhere.",
-    "within the theorem": "The delay stays within what the paper's convergence theorem allows, in every round.",
+    "t - tau(t) never decreases": "The set of updates that a model must contain only grows.",
+    "tau is finite": "The delay bound is finite everywhere.",
+    "within the theorem": "The delay stays within the limit of the paper's convergence theorem, in every round.",
     "constant step": "The step size is at most what the theory of constant steps allows.",
     "delay of a constant step": "The delay is at most what the theory of constant steps allows for this step size.",
 }
 
 
 def privacy_row(one: Any) -> list[str]:
-    """Name, what is asked for, the inequality, the verdict.
+    """Return a privacy condition's name, requirement, inequality and verdict.
 
     >>> from crescendo.privacy.mechanisms.certificate import Requirement
     >>> privacy_row(Requirement("sampling rate", 0.0392157, 1.0, True, ""))[2:]
@@ -46,7 +46,7 @@ def privacy_row(one: Any) -> list[str]:
 
 
 def schedule_row(one: Any) -> list[str]:
-    """The same of a schedule's condition, where it is tightest or fails; the condition itself says what was compared."""
+    """Return the row of a schedule's condition, at the round where it is tightest or fails."""
     asks = _SCHEDULE.get(one.name, "")
     if one.name.startswith("d = "):
         asks = "Clients may run this many rounds ahead of the global model without breaking the delay bound."

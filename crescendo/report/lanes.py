@@ -1,4 +1,4 @@
-"""Who worked, waited and was away, and when: a lane per client, those that waited most first."""
+"""Lanes of the timeline: when each client worked, waited and was away, with the clients that waited most first."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Span = tuple[float, float]
 
 @dataclass(frozen=True, eq=False)
 class Lane:
-    """One client on the timeline: (start, end) in virtual seconds; ``rounds`` says which round each piece of work was."""
+    """One client on the timeline: spans of (start, end) in virtual seconds; ``rounds`` has the round of each span of work."""
 
     name: str
     waiting: float  # the share of its time
@@ -29,7 +29,7 @@ class Lane:
 
 @dataclass(frozen=True, eq=False)
 class Lanes:
-    """The lanes that are shown, and what holds for all clients."""
+    """The lanes shown, and totals over all clients."""
 
     shown: list[Lane]
     clients: int
@@ -38,7 +38,7 @@ class Lanes:
 
     @classmethod
     def of(cls, tables: dict[str, dict[str, Any]], names: Sequence[str]) -> Lanes:
-        """From the tables of a trace. Of many clients those shown are evenly chosen, from who waited most to who waited least."""
+        """Make lanes from a trace's tables. Of many clients, choose some evenly from the longest wait to the shortest."""
         clients = len(names)
         work, waits, away = (_spent(tables[name], clients) for name in ("segments", "waits", "absences"))
         whole = work + waits + away
@@ -61,12 +61,12 @@ class Lanes:
 
 
 def _spent(table: dict[str, Any], clients: int) -> Floats:
-    """The time of each client's spans together."""
+    """Return the total time of each client's spans."""
     return np.bincount(table["client"], table["ended_at"] - table["began_at"], minlength=clients).astype(np.float64)
 
 
 def _rows(table: dict[str, Any], clients: int) -> list[Ints]:
-    """The rows of each client, in their order."""
+    """Return each client's rows in their order."""
     order = np.argsort(table["client"], kind="stable")
     return np.split(order, np.searchsorted(table["client"][order], np.arange(1, clients)))
 
@@ -80,7 +80,7 @@ def _work(table: dict[str, Any], rows: Ints) -> tuple[list[Span], list[int]]:
     rounds: list[int] = []
     for i, (start, end) in zip(table["round"][rows].tolist(), _spans(table, rows), strict=True):
         if rounds and rounds[-1] == i and abs(work[-1][1] - start) <= 1e-9 * max(1.0, abs(start)):
-            work[-1] = (work[-1][0], end)  # a broadcast cut the work in two; to the eye it is one
+            work[-1] = (work[-1][0], end)  # a broadcast cut the work in two; draw one bar
         else:
             work.append((start, end))
             rounds.append(i)

@@ -1,4 +1,4 @@
-"""What was measured on the way, made ready to be drawn: which rows, which part of the axis, a word about a loss that rises."""
+"""Measures of a run, ready to be drawn: the rows, the part of the axis to show, and a remark on a loss that rises."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ _WORDS = {
     "loss": "Loss on the training records",
 }
 _MOST_ROWS = 1000
-_EARLY = 0.1  # of the rows: what happens there does not decide which part of the axis is shown
+_EARLY = 0.1  # of the rows: they do not affect the part of the axis that is shown
 _FAR_APART = 50.0
-_RISES = 0.03  # of what the loss fell by: a rise above its lowest that is worth a word
+_RISES = 0.03  # of the loss's fall: a larger rise above its minimum gets a remark
 
 Rows = Sequence[dict[str, Any]]
 
 
 @dataclass(frozen=True, eq=False)
 class Measure:
-    """One curve. ``shown`` is the part of the axis where it happens; ``remark`` is (place, words) of a point to point at."""
+    """One curve. ``shown`` is the part of the y axis to show; ``remark`` is the place of a point and the words on it."""
 
     key: str
     words: str
@@ -34,7 +34,7 @@ class Measure:
     references: list[tuple[str, float]]
     shown: tuple[float, float] | None
     remark: tuple[int, str] | None = None
-    log: bool = False  # values so far apart that a plain axis would show the largest alone
+    log: bool = False  # the values differ so much that a linear axis would show only the largest
 
     @property
     def last(self) -> float | None:
@@ -42,13 +42,13 @@ class Measure:
 
 
 def chosen_rows(rows: Rows) -> list[dict[str, Any]]:
-    """The rows that are drawn: all of them, or of each stretch the highest and the lowest."""
+    """Return the rows to draw: all of them, or the highest and the lowest of each stretch."""
     columns = [[row.get(key) for row in rows] for key in _present(rows)]
     return [rows[i] for i in telling(columns, _MOST_ROWS)] if columns else list(rows)
 
 
 def measures_of(rows: Rows, references: References) -> list[Measure]:
-    """The measures that these rows have, the loss last."""
+    """Return the measures that these rows have, the loss last."""
     found = []
     for key in _present(rows):
         values = [row.get(key) for row in rows]
@@ -67,7 +67,7 @@ def _present(rows: Rows) -> list[str]:
 def shown_part(
     lines: Sequence[float], values: Sequence[float | None], bounds: tuple[float, float]
 ) -> tuple[float, float]:
-    """From the lowest to the highest of all but the first rows, and the levels they are compared with; never beyond ``bounds``.
+    """Return the range of all but the first rows and of the reference levels ``lines``, never beyond ``bounds``.
 
     >>> low, high = shown_part([0.76], [0.2, *[0.8] * 18, 0.9], (0, 1))
     >>> round(low, 3), round(high, 3)
@@ -90,7 +90,7 @@ def _far_apart(values: Sequence[float | None]) -> bool:
 
 
 def _rise(values: Sequence[float | None]) -> tuple[int, str] | None:
-    """Where a loss was lowest that ended clearly above that.
+    """Return the place of the minimum of a loss that ended clearly above it, and a remark; None for any other loss.
 
     >>> _rise([0.7, 0.3, 0.31, 0.35]), _rise([0.7, 0.4, 0.3]), _rise([0.7, 0.9])
     ((1, 'lowest 0.3000;<br>then it rose to 0.3500'), None, (1, 'it rose from 0.7000 to 0.9000,<br>above where it began'))

@@ -1,4 +1,4 @@
-"""Numbers as people read them, in reports and on the terminal."""
+"""Number formats for people, in reports and on the terminal."""
 
 
 def number(value: float | None, form: str = ".4f") -> str:
@@ -10,7 +10,7 @@ def number(value: float | None, form: str = ".4f") -> str:
 
 
 def level(value: float | None) -> str:
-    """A loss or an accuracy: four decimals of a small one, whole numbers of a large one.
+    """Return a loss or an accuracy with four decimals if it is small, as a whole number if it is large.
 
     >>> level(0.84512), level(61.987), level(16738.35), level(2.5e30), level(None)
     ('0.8451', '61.99', '16,738', '2.5e+30', 'none')
@@ -21,7 +21,7 @@ def level(value: float | None) -> str:
 
 
 def digits(value: float) -> str:
-    """An epsilon or an amount of noise: three decimals, three digits of a small one, whole numbers of a large one.
+    """Return an epsilon or an amount of noise with three decimals, or three digits if it is small, or none if it is large.
 
     >>> digits(0.3279), digits(0.00645), digits(11.93), digits(1000.4), digits(0)
     ('0.328', '0.00645', '11.930', '1,000', '0.000')

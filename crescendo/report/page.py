@@ -1,4 +1,4 @@
-"""The report of a run: writes a `Story` as HTML."""
+"""Report page of a run: renders a `Story` as HTML."""
 
 from datetime import datetime
 from pathlib import Path
@@ -9,13 +9,13 @@ from crescendo.report.story import Story
 
 
 def page(story: Story, script: str | None = None, made_at: datetime | None = None) -> str:
-    """The report, which needs no network: with plotly's script inside, or with the copy of it at the relative path ``script``.
+    """Return the report, which needs no network: with plotly's script inside, or at the relative path ``script``.
 
-    ``made_at`` is the date it shows; without one the same run gives the same page.
+    ``made_at`` is the date shown; without one, the same run gives the same page.
     """
     return rendered("page.html", "page.js", script, made_at, story=story, drawn=drawn(story))
 
 
 def write_page(story: Story, folder: Path, standalone: bool = False, made_at: datetime | None = None) -> None:
-    """``report.html`` in ``folder``. Unless it is to open alone, it uses a copy of plotly's script beside ``folder``."""
+    """Write ``report.html`` into ``folder``. Unless ``standalone``, it uses a copy of plotly's script next to ``folder``."""
     (folder / "report.html").write_text(page(story, script_for(folder, standalone), made_at), encoding="utf-8")

@@ -1,4 +1,4 @@
-"""The privacy of a run as its report tells it: what was spent and when, what that means, and what it rests on."""
+"""Privacy panel of a run's report: the epsilon spent over the rounds, its meaning, and the conditions it rests on."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from crescendo.report.numbers import number, short
 
 _MOST_COURSES = 8
 _MOST_ROWS = 40
-_MOST_NAMED = 2  # clients with the same releases that are named at their line
+_MOST_NAMED = 2  # of more clients with the same releases, their line shows only the number
 
 
 @dataclass(frozen=True)
 class Course:
-    """Epsilon as the rounds go by, of one client or of several alike: an upper bound at each round, by Renyi divergence.
+    """Upper bounds on the epsilon of equal clients after each round, by Renyi divergence.
 
-    ``tight`` says that the last value, for the whole run, is the tight accountant's.
+    If ``tight``, the last value, for the whole run, is the tight accountant's.
     """
 
     name: str
@@ -30,7 +30,7 @@ class Course:
 
 @dataclass(frozen=True, eq=False)
 class PrivacyStory:
-    """What the panel about privacy is made of."""
+    """The content of the privacy panel."""
 
     rounds: list[int]
     courses: list[Course]  # those that spend most first
@@ -40,9 +40,9 @@ class PrivacyStory:
     clients: list[list[str]]  # name, declared records, epsilon, by Renyi divergence
     clients_left_out: int
     noise: list[list[str]]  # schedule, rounds, sigma, aggregated noise
-    conditions: list[list[str]]  # name, what is asked for, inequality, verdict
-    means: list[str]  # what the largest epsilon means
-    attacks: tuple[list[float], list[float]]  # false positives, and the most true positives of any attack
+    conditions: list[list[str]]  # name, requirement, inequality, verdict
+    means: list[str]  # the meaning of the largest epsilon
+    attacks: tuple[list[float], list[float]]  # false positive rates, and the most true positives of any attack
     notes: list[str]
 
 
@@ -55,8 +55,8 @@ def privacy_story(result: Any) -> PrivacyStory:
     left_out = sum(map(len, groups[_MOST_COURSES:]))
     accused = [0.0, *np.logspace(-4, 0, 81).tolist()]
     bounds = (
-        "The lines are upper bounds at every round, by Renyi divergence, and never above the tight figure of the whole run, the "
-        "dot at the end."
+        "The lines are upper bounds at every round, by Renyi divergence, and never exceed the tight epsilon of the whole run, "
+        "the dot at the end."
     )
     more = f" {left_out:,} clients that spend less are not drawn." if left_out else ""
     return PrivacyStory(
@@ -76,7 +76,7 @@ def privacy_story(result: Any) -> PrivacyStory:
 
 
 def _verdict(made: Guarantee) -> str:
-    """What the accountant says, in words."""
+    """Return the accountant's verdict in words."""
     spent = f"no client spends more than epsilon {made.epsilon:.4f} at delta {made.delta:g} over the whole run"
     held = f"Every condition of the {made.certificate.mechanism} mechanism holds, and "
     if made.stated is None:
@@ -85,7 +85,7 @@ def _verdict(made: Guarantee) -> str:
 
 
 def _alike(made: Guarantee) -> list[list[int]]:
-    """Clients with the same releases and records together; those that spend most first."""
+    """Group the clients by equal releases and records, the group that spends most first."""
     found: dict[Any, list[int]] = {}
     for c, records in enumerate(made.certificate.records):
         found.setdefault((records, made.certificate.plan(c).counted), []).append(c)
@@ -93,7 +93,7 @@ def _alike(made: Guarantee) -> list[list[int]]:
 
 
 def _named(names: tuple[str, ...], group: list[int]) -> str:
-    return ", ".join(names[c] for c in group) if len(group) <= _MOST_NAMED else f"{len(group):,} clients alike"
+    return ", ".join(names[c] for c in group) if len(group) <= _MOST_NAMED else f"{len(group):,} equal clients"
 
 
 def _row(made: Guarantee, names: tuple[str, ...], group: list[int]) -> list[str]:
@@ -102,7 +102,7 @@ def _row(made: Guarantee, names: tuple[str, ...], group: list[int]) -> list[str]
 
 
 def _courses(made: Guarantee, names: tuple[str, ...], groups: list[list[int]]) -> tuple[list[int], list[Course]]:
-    """A line for each group."""
+    """Return the rounds, and a line for each group."""
     courses: list[Course] = []
     rounds: list[int] = []
     for group in groups:
@@ -112,7 +112,7 @@ def _courses(made: Guarantee, names: tuple[str, ...], groups: list[list[int]]) -
 
 
 def _noise(made: Guarantee) -> list[list[str]]:
-    """The noise of this run, and what other schedules would need for the same epsilon."""
+    """Return the noise of this run, and the noise that other schedules would need for the same epsilon."""
     others, terms = made.compared_to(), made.certificate.terms
     constant, paper = others["constant"], others["paper"]
     rows = [

@@ -1,6 +1,6 @@
-"""What the numbers of a simulated run are held against: the commonest class, all records at one place, the run without its noise.
+"""Reference scores of a simulated run: the commonest class, a fit on all records at one place, the run without its noise.
 
-A simulation has every record in its hands and may look at them; a federation has not, and gets none of these lines.
+A simulation holds all records and may look at them. A federation does not, so its reports have no references.
 """
 
 from __future__ import annotations
@@ -17,24 +17,24 @@ from crescendo.objectives.linear.margin_model import MarginModel
 from crescendo.objectives.optimum import descended, near_optimum
 from crescendo.objectives.softmax.softmax_regression import Softmax
 
-_MOST_NUMBERS = 1000  # of a model that is fitted: Newton's method solves equations of this size
-_MOST_WORK = {"sparse": 1e8, "dense": 2e9}  # multiplications for each step of Newton's method: a fraction of a second
+_MOST_NUMBERS = 1000  # in a model to be fitted: Newton's method solves equations of this size
+_MOST_WORK = {"sparse": 1e8, "dense": 2e9}  # multiplications in a step of Newton's method: a fraction of a second
 _GAP = 1e-4
-_LITTLE_L2 = 1e-3  # so that a fit ends where a plane separates the classes
+_LITTLE_L2 = 1e-3  # so that a fit converges even if a plane separates the classes
 _NO_LINE = "There is no line for all records at one place: {}."
 REGRESSION = "regression"
-GUESSES = {"accuracy": "commonest class", "r2": "mean label"}  # the constant answer that a measure is held against
+GUESSES = {"accuracy": "commonest class", "r2": "mean label"}  # the constant answer that each measure is compared with
 MEASURED = ("accuracy", "r2", "rmse")  # on the test part
 
 SEEN_IN_SIMULATIONS_ONLY = (
-    "These lines look at the records themselves. They exist in this simulation only, no epsilon covers them, and the report of a "
-    "real federation could not have them."
+    "These lines are computed from the records themselves. Only a simulation can have them: no epsilon covers them, and the "
+    "report of a real federation has none."
 )
 
 
 @dataclass(frozen=True)
 class Reference:
-    """A level to compare with: its short ``name``, what it ``means``, and its value of each measure that it has."""
+    """A level to compare with: its short ``name``, its meaning in words, and its values by measure."""
 
     name: str
     means: str
@@ -43,23 +43,23 @@ class Reference:
 
 @dataclass(frozen=True)
 class References:
-    """Those that a result has, and a sentence for one that is missing."""
+    """The references of a result, and sentences on their meaning and on a missing one."""
 
     found: list[Reference] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
     def plain(self) -> dict[str, dict[str, float]]:
-        """As JSON has them: the values by name."""
+        """Return the values by name, as stored in JSON."""
         return {one.name: one.values for one in self.found}
 
     @classmethod
     def from_plain(cls, raw: Any) -> References:
-        """What `plain` gave, without what the names mean; ValueError for anything else."""
+        """Read the output of `plain`, which lacks the meanings of the names. Raise ValueError for anything else."""
         if not isinstance(raw, dict) or not all(isinstance(values, dict) for values in raw.values()):
-            raise ValueError("these are no references")
+            raise ValueError("these are not references")
         numbers = [value for values in raw.values() for value in values.values()]
         if not all(isinstance(value, int | float) and not isinstance(value, bool) for value in numbers):
-            raise ValueError("a reference is no number")
+            raise ValueError("a reference is not a number")
         return cls([Reference(str(name), "", values) for name, values in raw.items()])
 
     def of(self, measure: str) -> list[tuple[str, float]]:
@@ -67,13 +67,11 @@ class References:
 
 
 def references_of(result: Any) -> References:
-    """Levels for the measures of a simulated run."""
+    """Return the references of a simulated run."""
     found, notes = [], []
     if result.noise_free is not None:
         found.append(
-            Reference(
-                "without noise", "the same run with the same draws, its noise left out", _known(result.noise_free)
-            )
+            Reference("without noise", "the same run with the same draws, without its noise", _known(result.noise_free))
         )
     pooled = _pooled(result.prepared)
     if isinstance(pooled, Reference):
@@ -93,12 +91,12 @@ def _known(row: dict[str, Any]) -> dict[str, float]:
 
 
 def _without_features(test: Any, row: dict[str, Any]) -> Reference | None:
-    """What an answer that ignores the record is worth on the test part."""
+    """Return the test score of an answer that ignores the record."""
     if test is None or not len(test):
         return None
     if row.get("accuracy") is not None:
         share = float(np.unique(test.y, return_counts=True)[1].max()) / len(test)
-        return Reference("commonest class", "always answering with what most test records are", {"accuracy": share})
+        return Reference("commonest class", "always answering with the class of most test records", {"accuracy": share})
     if row.get("rmse") is not None:
         spread = float(np.std(test.y))
         return Reference("mean label", "always answering with the mean of the test part", {"rmse": spread, "r2": 0.0})
@@ -106,7 +104,7 @@ def _without_features(test: Any, row: dict[str, Any]) -> Reference | None:
 
 
 def _pooled(prepared: Any) -> Reference | str:
-    """The objective of the run at its least, or why that was not computed. What decides is no clock: pages can be made again."""
+    """Fit the run's objective on all records, or return why not. No clock decides this, so a page can be made again."""
     goal, data = prepared.objective, prepared.dataset
     if not isinstance(goal, LinearModel):
         return _regression(data)
@@ -117,17 +115,14 @@ def _pooled(prepared: Any) -> Reference | str:
         values, tested = _fitted(goal, data, weights)
     except (UsageError, np.linalg.LinAlgError):
         return _NO_LINE.format("the fit failed")
-    means = (
-        f"the same objective with all training records at one place, fitted until its loss is within {_GAP:g} of the least "
-        "there is"
-    )
+    means = f"the same objective with all training records at one place, fitted until its loss is within {_GAP:g} of the minimum"
     return Reference("pooled", means, _known({**tested, **values}))
 
 
 def _regression(data: Any) -> Reference | str:
-    """For a model of a user's own: a softmax regression on standardised features, which any model of records should come near."""
+    """Fit a softmax regression on standardised features. A user's model should score about as well."""
     if data.train.shape or len(data.classes) < 2:
-        return _NO_LINE.format("it is drawn for regressions, and for models of classes whose records are flat")
+        return _NO_LINE.format("it is drawn for regressions, and for classifiers of flat records")
     scaling = None if data.scaling is not None else Scaling.of(data.train)
     if scaling is not None:
         test = None if data.test is None else scaling.records(data.test)
@@ -151,7 +146,7 @@ def _is_too_much(goal: Any, train: Any) -> bool:
 
 
 def _fitted(goal: Any, data: Any, weights: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The loss on the training records and the scores on the test part of the best model there is."""
+    """Return the training loss and the test scores of the fitted model."""
     fitted = near_optimum if isinstance(goal, MarginModel) else descended
     model = fitted(goal, data.train, weights, _GAP)
     values = goal.evaluate(model, data.train, weights, metrics=("loss",))

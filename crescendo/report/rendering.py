@@ -1,6 +1,6 @@
-"""Renders a page of HTML from a template and plain data. Templates, style and scripts lie beside this file.
+"""Rendering of HTML pages from a template and plain data. Templates, style and scripts are next to this file.
 
-Plotly's script has megabytes: the pages of one folder share a copy of it, and a page that must open alone has its own.
+Plotly's script has several megabytes: the pages of one folder share a copy of it, and a standalone page contains it.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 
 def rendered(template: str, behaviour: str, script: str | None, made_at: datetime | None, **told: Any) -> str:
-    """A page that needs no network: with plotly's script inside, or with the copy of it at the relative path ``script``.
+    """Return a page that needs no network: with plotly's script inside, or at the relative path ``script``.
 
-    ``behaviour`` is the page's own script, which follows the one that all pages draw with.
+    ``behaviour`` is the page's own script, which follows the drawing script that all pages share.
     """
     from markupsafe import Markup
 
@@ -43,15 +43,15 @@ def rendered(template: str, behaviour: str, script: str | None, made_at: datetim
 
 
 def script_for(folder: Path, standalone: bool = False) -> str | None:
-    """Where a page in ``folder`` finds plotly's script: beside the folder; None for inside the page."""
+    """Return the path from a page in ``folder`` to plotly's script next to the folder; None to put it into the page."""
     name = None if standalone else _shared_script(folder.resolve().parent)
     return None if name is None else f"../{name}"
 
 
 def _shared_script(folder: Path) -> str | None:
-    """The name of the script in ``folder``. It gets there whole or not at all, since others may be writing it too.
+    """Write the script into ``folder``, whole or not at all since other programs may write it too, and return its name.
 
-    None if a file of that name holds anything else: a report would run it.
+    Return None if a file of that name is not the script: a report would run it.
     """
     from plotly.offline import get_plotlyjs_version
 

@@ -1,4 +1,4 @@
-"""What a report tells, as plain data, and how it follows from the result of a run."""
+"""Story: the content of a run's report as plain data, made from the result."""
 
 from __future__ import annotations
 
@@ -24,37 +24,37 @@ from crescendo.report.verdicts_in_words import alerts, delay_in_words, schedule_
 
 @dataclass(frozen=True, eq=False)
 class Story:
-    """All that a page is made of."""
+    """The content of a run's page."""
 
     title: str  # the run's name, or that of its data
     subtitle: str
-    headline: list[tuple[str, str, str]]  # label, value, what it means
-    alerts: list[str]  # what must be known before anything else
-    metrics: list[dict[str, Any]]  # the measured models that are drawn, as in metrics.jsonl
-    measured: int  # how many were measured
+    headline: list[tuple[str, str, str]]  # label, value, meaning
+    alerts: list[str]  # shown at the top
+    metrics: list[dict[str, Any]]  # the measured models to draw, as in metrics.jsonl
+    measured: int  # the number of measured models
     measures: list[Measure]
-    reference_notes: list[str]  # what each level to compare with is
+    reference_notes: list[str]  # the meaning of each level to compare with
     sizes: Array  # gradients of every round
     steps: Array  # step size at the start of every round
-    constant: tuple[int, int]  # the size that constant rounds would have, and how many they would be
-    constant_why: str  # how that size was chosen
+    constant: tuple[int, int]  # the size and the number of constant rounds
+    constant_why: str  # the reason for that size
     lanes: Lanes
-    why_waiting: str | None  # the cause, and what would end it; None where clients hardly waited
+    why_waiting: str | None  # the cause and the remedy; None if clients hardly waited
     broadcasts: Array  # virtual seconds
     staleness: Array  # rows of (t, delay used, delay allowed)
-    bound: str  # what the delay is held against
-    savings: list[tuple[str, str, str, str]]  # what, this run, constant rounds, in words; none of a run that went wrong
+    bound: str  # the rule that limits the delay
+    savings: list[tuple[str, str, str, str]]  # name, this run, constant rounds, in words; empty if the run went wrong
     verdict: str  # on the certificate
-    delay: str  # how old a model can be
-    conditions: list[list[str]]  # name, what is asked for, inequality, verdict
+    delay: str  # the largest age of a model
+    conditions: list[list[str]]  # name, requirement, inequality, verdict
     notes: list[str]
     config: str
     privacy: PrivacyStory | None = None
-    withheld: Sequence[str] = ()  # why no epsilon is stated
+    withheld: Sequence[str] = ()  # the reasons why no epsilon is stated
 
     @classmethod
     def of(cls, result: Any) -> Self:
-        """The story of a result."""
+        """Make the story of a result."""
         prepared, terms = result.prepared, result.prepared.terms
         config, certificate = prepared.config, prepared.certificate
         before = prepared.sizes.prefix(terms.rounds)
@@ -105,7 +105,7 @@ def split_in_words(rule: str) -> str:
 
 
 def without_folders(toml: str) -> str:
-    """A run file whose paths are names: a page may be sent to others, and where a file lies is in ``config.toml``.
+    """Return a run file without the folders in its paths, since a page may be sent to others; ``config.toml`` has them.
 
     >>> without_folders('source = "/home/ann/flats.csv"'), without_folders('kind = "softmax"')
     ('source = "flats.csv"', 'kind = "softmax"')
@@ -130,7 +130,7 @@ def _headline(result: Any, lanes: Lanes, grows: bool) -> list[tuple[str, str, st
     ]
     made = result.prepared.privacy
     if isinstance(made, Withheld):
-        rows.insert(1, ("Epsilon", "withheld", "terms were read off the records; see below"))
+        rows.insert(1, ("Epsilon", "withheld", "entries were read off the records; see below"))
     elif made is not None:
         stated = f"of {made.stated:g} stated, " if made.stated is not None else ""
         rows.insert(1, ("Epsilon", digits(made.epsilon), f"{stated}delta {made.delta:g}; simulated"))
@@ -138,7 +138,7 @@ def _headline(result: Any, lanes: Lanes, grows: bool) -> list[tuple[str, str, st
 
 
 def _learned(result: Any) -> list[tuple[str, str, str]]:
-    """The first card: what the model is worth."""
+    """Return the first card: the model's score."""
     last = result.metrics[-1]
     for key, words in (("accuracy", "Accuracy"), ("r2", "R²"), ("rmse", "Error (RMSE)")):
         if last.get(key) is not None:
@@ -159,7 +159,7 @@ def _savings(result: Any) -> list[tuple[str, str, str, str]]:
 
 
 def _staleness(result: Any) -> Any:
-    """(t_glob, t_delay, what is allowed) at the last slot of every segment, in the order of t_glob."""
+    """Return (t_glob, t_delay, the delay allowed) at the last slot of every segment, in the order of t_glob."""
     terms, tables = result.prepared.terms, result.trace.tables
     ks = np.concatenate([[0], tables["broadcasts"]["k"]])
     segments = tables["segments"]

@@ -1,4 +1,4 @@
-"""The pages of studies: a sweep's and a comparison's stories as HTML."""
+"""Study pages: render the stories of sweeps and comparisons as HTML."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ _AXES = {
 
 
 def sweep_page(story: SweepStory, script: str | None = None, made_at: datetime | None = None) -> str:
-    """A page with plotly's script inside, or with the copy of it at the relative path ``script``."""
+    """Return a sweep's page with plotly's script inside, or at the relative path ``script``."""
     figures = {"swept": dots(story.lines, story.x, story.measure, story.log)} if story.lines else {}
     drawn = {"name": story.title, "curves": {}, "figures": figures}
     return rendered("sweep.html", "study.js", script, made_at, story=story, drawn=drawn)
 
 
 def comparison_page(story: ComparisonStory, script: str | None = None, made_at: datetime | None = None) -> str:
-    """The same for a comparison."""
+    """Return a comparison's page with plotly's script inside, or at the relative path ``script``."""
     curves = {
         name: bands(lines, _AXES[name], story.measure, story.levels, story.least)
         for name, lines in story.curves.items()

@@ -1,4 +1,4 @@
-"""What the page of a study tells, as plain data."""
+"""Content of study pages as plain data."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from crescendo.report.figures.study_figures import StudyLine
 
 @dataclass(frozen=True, eq=False)
 class Listing:
-    """A table: its head, its rows as texts, and which columns hold numbers."""
+    """A table: its head, its rows as texts, and the places of its columns of numbers."""
 
     head: Sequence[str]
     rows: Sequence[Sequence[str]]
@@ -19,11 +19,11 @@ class Listing:
 
 @dataclass(frozen=True, eq=False)
 class SweepStory:
-    """All that the page of a sweep is made of."""
+    """The content of a sweep's page."""
 
     title: str
     subtitle: str
-    headline: Sequence[tuple[str, str, str]]  # label, value, what it means
+    headline: Sequence[tuple[str, str, str]]  # label, value, meaning
     measure: str
     x: str  # the key that the figure runs along; empty for no figure
     lines: Sequence[StudyLine]
@@ -37,24 +37,24 @@ class SweepStory:
 
 @dataclass(frozen=True, eq=False)
 class ComparisonStory:
-    """All that the page of a comparison is made of."""
+    """The content of a comparison's page."""
 
     title: str
     subtitle: str
-    headline: Sequence[tuple[str, str, str]]  # label, value, what it means
-    says: str  # the sentence above all others
+    headline: Sequence[tuple[str, str, str]]  # label, value, meaning
+    says: str  # the sentence at the top
     verdicts: Listing
     verdict_note: str
-    curves: dict[str, list[StudyLine]]  # by what they run along: seconds, gradients, bytes
+    curves: dict[str, list[StudyLine]]  # by x axis: seconds, gradients, bytes
     results: Listing
     equal: Sequence[str]  # sentences
     runs: Listing
     troubles: Sequence[str]
     config: str
-    measure: str  # what the curves show
-    least: float  # that it can be; the most is 1
+    measure: str  # the measure that the curves show
+    least: float  # the least possible value of the measure; the largest is 1
     tuning: Listing | None = None
     tuning_notes: Sequence[str] = ()
     trials: Sequence[StudyLine] = ()
     privacy_notes: Sequence[str] = ()
-    levels: Sequence[tuple[str, float]] = ()  # of the measure, to compare with
+    levels: Sequence[tuple[str, float]] = ()  # values of the measure to compare with

@@ -1,4 +1,4 @@
-"""A schedule's certificate and the course of a run in plain sentences: what is promised, what was used, what to mind."""
+"""Verdicts in words: sentences on a schedule's certificate, the delays of a run, and trouble."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from crescendo.report.numbers import level
 
 
 def schedule_verdict(result: Any) -> str:
-    """What the certificate promises of this run, and what the run made of it."""
+    """Return the certificate's promises for this run."""
     found = result.prepared.certificate
     stuck = (
         "The schedule is certified: no client can get stuck, and no gradient uses a model older than the rule allows"
     )
     if found.within_theorem:
-        return f"{stuck}. In every round the delay stays within what the paper's convergence theorem allows."
+        return f"{stuck}. In every round the delay stays within the limit of the paper's convergence theorem."
     if found.within_theorem is False:
-        return f"{stuck}. The delay goes beyond what the paper's convergence theorem allows, so no rate is promised for this run."
+        return f"{stuck}. The delay exceeds the limit of the paper's convergence theorem, so no rate is promised for this run."
     if found.constant is not None:
         rate = (
             "The theory of constant steps covers this run, so its bound holds."
@@ -24,11 +24,11 @@ def schedule_verdict(result: Any) -> str:
             else "The theory of constant steps does not cover this run, so no rate is promised."
         )
         return f"{stuck}. {rate}"
-    return f"{stuck}. It was not held against the paper's convergence theorem, so no rate is promised."
+    return f"{stuck}. It was not compared with the paper's convergence theorem, so no rate is promised."
 
 
 def delay_in_words(result: Any) -> str:
-    """How old a model can be, as a number of updates."""
+    """Return a sentence on the largest age of a model, as a number of updates."""
     found = result.prepared.certificate
     most = max(0, found.consistent_delay - 1)
     return (
@@ -38,16 +38,16 @@ def delay_in_words(result: Any) -> str:
 
 
 def alerts(result: Any) -> list[str]:
-    """What the reader has to know before anything else: a run that diverged, or ended worse than it began."""
+    """Return the alerts for the top of the page: on a run that diverged, or ended worse than it began."""
     told = getattr(result, "trouble", None)
     if isinstance(told, str) and told:
         return [f"{told[:1].upper()}{told[1:]}{'' if told.endswith('.') else '.'}"]
     known = [row["loss"] for row in result.metrics if row["loss"] is not None]
     if result.loss is None:
-        return ["This run diverged: its last loss is no number. A smaller step size often helps."]
+        return ["This run diverged: its last loss is not finite. A smaller step size often helps."]
     if len(known) > 1 and known[-1] > known[0]:
         return [
-            f"The loss ended at {level(known[-1])}, above the {level(known[0])} that it began with. "
+            f"The loss ended at {level(known[-1])}, above its initial {level(known[0])}. "
             "A smaller step size often helps."
         ]
     return []

@@ -1,4 +1,4 @@
-"""Why clients waited: the setting that made them wait, and the change that ends it; where waiting took a noticeable share."""
+"""Causes of waiting: the setting that made clients wait for a noticeable share of their time, and the change that ends it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _MOST_LISTED = 12  # clients whose weights fit in a line
 
 
 def why_waiting(result: Any, waiting: float) -> str | None:
-    """The cause and the remedy in a sentence or two; None where clients hardly waited."""
+    """Return the cause and the remedy in a sentence or two; None if clients hardly waited."""
     terms = result.prepared.terms
     if waiting < NOTICEABLE or terms.clients < 2:
         return None
@@ -24,20 +24,20 @@ def why_waiting(result: Any, waiting: float) -> str | None:
         return _by_speed(result.prepared, work)
     wait = result.prepared.config.schedule.wait
     if wait.rounds is None:
-        return "Clients waited because the delay bound schedule.wait.tau let them go no further; a larger one ends it."
+        return "Clients waited because the delay bound schedule.wait.tau stopped them; a larger bound ends it."
     if wait.rounds == 0:
         return (
             "Clients waited because schedule.wait.rounds = 0 makes every round wait for all clients; "
-            "1 or more lets them work on meanwhile."
+            "1 or more lets them go on working."
         )
     return (
-        f"Clients waited for messages: global models came later than {_rounds(wait.rounds)} of work lasted. "
+        f"Clients waited for messages: a global model took longer to arrive than {_rounds(wait.rounds)} of work. "
         f"schedule.wait.rounds = {_more(wait.rounds, waiting)}, or larger first rounds, would shorten it."
     )
 
 
 def uneven(work: Floats) -> float:
-    """The share of time that clients wait for the slowest alone, if every round has them all.
+    """Return the share of time that clients wait only because of the slowest, if every round has them all.
 
     >>> uneven(np.array([1.0, 1.0])), uneven(np.array([4.0, 1.0, 1.0]))
     (0.0, 0.5)
@@ -72,7 +72,7 @@ def _rounds(many: int) -> str:
 
 
 def _more(ahead: int, waiting: float) -> int:
-    """Rounds ahead for which work would have lasted until the model came, at the pace of this run.
+    """Return the rounds ahead that would have kept clients at work until the model arrived, at the pace of this run.
 
     >>> _more(1, 0.3), _more(2, 0.5), _more(1, 0.999999)
     (2, 4, 10)
@@ -81,7 +81,7 @@ def _more(ahead: int, waiting: float) -> int:
 
 
 def headline(waiting: float, away: float) -> str:
-    """What the card under the share says.
+    """Return the text under the share on its card.
 
     >>> headline(0.4, 0.0), headline(0.0, 0.1)
     ("of the clients' time; why: see the timeline", "of the clients' time; away 10%")

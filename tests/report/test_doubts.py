@@ -101,7 +101,7 @@ def few_records() -> tuple[Any, Any]:
 
 def test_a_model_that_does_not_move_did_not_learn() -> None:
     result = untyped(*few_records(), objective=Motionless())
-    assert result.doubt.fails and "the model is where it began" in result.doubt.says and "did not learn" in repr(result)
+    assert result.doubt.fails and "the model did not move" in result.doubt.says and "did not learn" in repr(result)
 
 
 def test_an_accuracy_in_percent_is_refused() -> None:
@@ -123,7 +123,7 @@ def test_a_gradient_that_writes_to_the_model_is_refused() -> None:
 
 def test_a_label_range_that_cuts_the_labels_is_the_cause() -> None:
     result = untyped(*sklearn.load_diabetes(return_X_y=True), label_range=(0, 1))
-    assert result.doubt.fails and "state a range that has them" in result.doubt.says
+    assert result.doubt.fails and "state a range that contains them" in result.doubt.says
 
 
 def test_a_private_run_of_unlike_columns_is_told_of_their_size_and_of_no_number() -> None:

@@ -102,8 +102,7 @@ def test_the_lines_to_compare_with_are_what_they_say(run: tuple[Path, Result, st
     least = float(rows @ np.log1p(np.exp(-margins)) + 0.005 * np.sum(fit.coef_**2))
     assert least - 1e-9 <= loss["pooled"] <= least + 1e-4
     assert (
-        "fitted until its loss is within" in text
-        and "They exist in this simulation only, no epsilon covers them" in text
+        "fitted until its loss is within" in text and "Only a simulation can have them: no epsilon covers them" in text
     )
 
 
@@ -136,7 +135,7 @@ def test_exchanges_are_counted_against_the_constant_rounds_of_a_plan(run: tuple[
     planned = plan(made.epsilon, made.delta, made.certificate.records[made.costliest], 260, power=0.0, compare=False)
     size = -(-780 // planned.rounds)
     assert (result.constant.size, result.constant.rounds) == (size, planned.rounds)
-    assert "as `crescendo plan` would choose them for the same epsilon: computed, not run" in text
+    assert "as `crescendo plan` would choose them for the same epsilon. These were computed, not run" in text
     theirs, ours = drawn(text)["figures"]["exchanges"]["data"]
     done = np.cumsum([10 * (i + 1) for i in range(12)]).tolist()
     assert ours["x"] == done and ours["y"] == list(range(1, 13))

@@ -403,7 +403,13 @@ def test_the_page_and_tables_of_least_squares_say_r2_and_nowhere_accuracy(prices
     found = compare(prices, ["fedavg"], seeds=2, tune=2)
     text = comparison_page(story_of_comparison(found), "plotly.js")
     page = text.split("<script")[0] + found.summary() + repr(found) + found._repr_html_()
-    for words in ("R² on the way", "to R² 0.", "Target R²", "always answering with the mean label", "validation R²"):
+    for words in (
+        "R² during the run",
+        "to R² 0.",
+        "Target R²",
+        "always answering with the mean label",
+        "validation R²",
+    ):
         assert words in page
     assert "ccura" not in page and "commonest" not in page
     assert drawn(text)["curves"]["seconds"]["alt"].startswith("R² against virtual seconds")

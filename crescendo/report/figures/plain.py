@@ -1,4 +1,4 @@
-"""What all figures are made with: names as plotly shows them, labels at the ends of lines, fewer points where there are many."""
+"""Parts of all figures: escaped names, lines with labels at their ends, axes, and the thinning of many points."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ Figure = dict[str, Any]
 
 
 def shown_name(name: str) -> str:
-    """A name as plotly shows it letter by letter: it takes ``<b>`` and ``&amp;`` in texts for markup."""
+    """Escape a name for plotly, which reads ``<b>`` and ``&amp;`` in texts as markup."""
     return html.escape(name, quote=False)
 
 
 def figure(data: list[Figure], x: str, *, alt: str, ends: Sequence[Figure] = (), **layout: Any) -> Figure:
-    """A figure whose x axis is called ``x``; its heading on the page says what y is."""
+    """Return a figure whose x axis has the title ``x``; the page's heading names the y axis."""
     xaxis = {"title": {"text": x}, **layout.pop("xaxis", {})}
     return {"data": data, "layout": {"xaxis": xaxis, **layout}, "ends": list(ends), "alt": alt}
 
 
 def line(x: Sequence[Any], y: Sequence[Any], name: str, colour: str, hover: str, **more: Any) -> Figure:
-    """A line; ``dash``, ``width`` and ``shape`` go to its pen, all else to the trace."""
+    """Return a line; ``dash``, ``width`` and ``shape`` go to its pen, all other keywords to the trace."""
     pen: Figure = {
         "color": colour,
         "width": 2,
@@ -39,12 +39,12 @@ def line(x: Sequence[Any], y: Sequence[Any], name: str, colour: str, hover: str,
 
 
 def end(at: float, text: str, colour: str) -> Figure:
-    """A label at the height ``at``, to the right of where its line ends."""
+    """Return a label at the height ``at``, to the right of its line's end."""
     return {"at": at, "text": shown_name(text), "color": colour}
 
 
 def log_axis(low: float, high: float) -> dict[str, Any]:
-    """A logarithmic axis that reaches a little beyond ``low`` and ``high``; the page writes its ticks.
+    """Return a logarithmic axis that reaches a little beyond ``low`` and ``high``; the page writes its ticks.
 
     >>> log_axis(1, 1000)
     {'type': 'log', 'range': [-0.15, 3.15]}
@@ -55,7 +55,7 @@ def log_axis(low: float, high: float) -> dict[str, Any]:
 
 
 def rounds_axis(last: int) -> dict[str, Any]:
-    """Rounds 0 to ``last``, with whole numbers for ticks.
+    """Return an axis of rounds from 0 to ``last``, with whole numbers as ticks.
 
     >>> rounds_axis(0), rounds_axis(100)
     ({'range': [-0.5, 0.5], 'dtick': 1}, {'range': [-2.0, 102.0]})
@@ -65,7 +65,7 @@ def rounds_axis(last: int) -> dict[str, Any]:
 
 
 def evenly(count: int, most: int) -> list[int]:
-    """At most ``most`` of ``count`` places, evenly chosen, first and last included.
+    """Return at most ``most`` of ``count`` places, evenly chosen, first and last included.
 
     >>> evenly(3, 5), evenly(9, 3)
     ([0, 1, 2], [0, 4, 8])
@@ -77,9 +77,9 @@ def evenly(count: int, most: int) -> list[int]:
 
 
 def telling(columns: Sequence[Sequence[float | None]], most: int) -> list[int]:
-    """About ``most`` places at most that keep the look of curves: of each stretch the highest and the lowest of each column.
+    """Return about ``most`` places that keep the look of curves: the highest and the lowest of each column in each stretch.
 
-    Stretches are short where a run begins and even later on, so that neither a linear nor a logarithmic axis loses its start.
+    Stretches are short at the start of a run and even later on, which suits both a linear and a logarithmic axis.
 
     >>> len(telling([[1.0] * 5], 100)), telling([[0.0, 0.0, 9.0, 0.0, 0.0, 0.0, 0.0, -1.0, 0.0, 0.0]], 8)
     (5, [0, 1, 2, 3, 5, 7, 9])
@@ -101,7 +101,7 @@ def telling(columns: Sequence[Sequence[float | None]], most: int) -> list[int]:
 
 
 def largest_of_stretches(rows: Array, column: int, most: int) -> Array:
-    """Of each of ``most`` stretches of rows the one whose ``column`` is largest.
+    """Return, for each of ``most`` stretches of rows, the row whose ``column`` is largest.
 
     >>> largest_of_stretches(np.array([[0, 1], [1, 5], [2, 3], [3, 4]]), 1, 2).tolist()
     [[1, 5], [3, 4]]

@@ -1,4 +1,4 @@
-"""The figures of a private run: epsilon as it is spent, and what the best attack can find."""
+"""Figures of a private run: the epsilon spent after each round, and the success of the best attack."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ COLOURS = ("@accent", "@second", "@third", "@fourth", "@fifth", "@sixth", "@seve
 
 
 def spending(story: PrivacyStory) -> Figure:
-    """Upper bounds on epsilon as the rounds go by, with a dot where the tight accountant has the last word."""
+    """Draw upper bounds on epsilon after each round, with a dot for the tight accountant's epsilon at the end."""
     lines, ends = [], []
     for j, course in enumerate(story.courses):
         colour, last = COLOURS[j % len(COLOURS)], course.epsilons[-1]
@@ -43,7 +43,7 @@ def _dot(x: int, y: float, colour: str, name: str) -> Figure:
 
 
 def attacks(story: PrivacyStory) -> Figure:
-    """How many present records any attack can find, beside guessing."""
+    """Draw the share of present records that any attack can find, and that of guessing."""
     accused, most = story.attacks
     hover = "accusing %{x:.2%} of absent records: at most %{y:.2%} of present ones"
     best = line(accused[1:], most[1:], "best attack, at most", "@accent", hover, width=2.5)
@@ -62,7 +62,7 @@ def attacks(story: PrivacyStory) -> Figure:
 
 
 def _told(accused: float, found: float) -> Figure:
-    """The point that the sentence above the figure is about."""
+    """Return the point that the sentence above the figure describes."""
     return {
         "type": "scatter", "mode": "markers+text", "x": [accused], "y": [found], "marker": {"color": "@accent", "size": 8},
         "text": [f"{percent(found)} at {accused:.0%}"], "textposition": "bottom right",

@@ -1,4 +1,4 @@
-"""The figures of a run's report: every one by its name, and the curves, whose x the reader chooses."""
+"""Figures of a run's report, by name, and its curves, whose x axis the reader chooses."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _GUESS = ("@muted", "dot")  # an answer that ignores the record
 
 
 def drawn(story: Story) -> dict[str, Any]:
-    """All that the page's script draws."""
+    """Return the data that the page's script draws."""
     found = {
         "exchanges": _exchanges(story),
         "steps": _steps(story),
@@ -49,7 +49,7 @@ def drawn(story: Story) -> dict[str, Any]:
 
 
 def _curves(story: Story) -> dict[str, Any]:
-    """What was measured, with every x there is to choose from."""
+    """Return the measures, with every x axis that the reader can choose."""
     rows = story.metrics
     columns = {name: [row[name] for row in rows] for name in ("k", "gradients", "seconds")}
     columns["bytes"] = [row["bytes_up"] + row["bytes_down"] for row in rows]
@@ -74,13 +74,13 @@ def _curves(story: Story) -> dict[str, Any]:
 
 
 def _spread(one: Measure) -> Figure | None:
-    """The logarithmic axis of a loss whose values are far apart."""
+    """Return the logarithmic axis for a loss whose values differ widely, or None."""
     known = [value for value in [*one.values, *(at for _, at in one.references)] if value is not None and value > 0]
     return log_axis(min(known), max(known)) if one.log else None
 
 
 def _exchanges(story: Story) -> Figure:
-    """How many rounds the gradients took, and how many they would take if rounds did not grow: a slope of 1 on these axes."""
+    """Draw the rounds that the gradients took, and those they would take in constant rounds: a slope of 1 on these axes."""
     count, (first, rounds) = len(story.sizes), story.constant
     done = story.sizes.cumsum().tolist()
     places = sorted({*evenly(count, _MOST_POINTS), *(int(1.05**j) for j in range(200) if 1.05**j < count)})
@@ -129,7 +129,7 @@ def _steps(story: Story) -> Figure:
 
 
 def _staleness(story: Story) -> Figure:
-    """How many updates each gradient's model lacked at most, and the limit that a client waits at rather than reach."""
+    """Draw the updates that each gradient's model lacked, and the limit, which a client waits rather than reach."""
     rows = largest_of_stretches(story.staleness, 1, _MOST_POINTS)
     t, used, allowed = (rows[:, j].tolist() for j in range(3))
     dots: Figure = {

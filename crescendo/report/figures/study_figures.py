@@ -1,4 +1,4 @@
-"""The figures of a study: a line per algorithm or setting, with a band or bars for what the seeds leave open."""
+"""Figures of a study: a line per algorithm or setting, with a band or bars for the interval over seeds."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from crescendo.report.numbers import number
 
 _DASHES = ("solid", "dash", "dot", "dashdot")
 MOST_LINES = len(COLOURS)
-_EARLY = 0.25  # of a curve's points: what happens there does not decide which part of the axis is shown
+_EARLY = 0.25  # of a curve's points: they do not affect the part of the axis that is shown
 
 
 @dataclass(frozen=True, eq=False)
 class StudyLine:
-    """Means over seeds at each x; ``low`` and ``high`` are empty where there is one seed, None where a mean has no bounds."""
+    """Means over seeds at each x. ``low`` and ``high`` are empty for one seed, and have None for a mean without bounds."""
 
     name: str
     x: Sequence[Any]
@@ -31,9 +31,9 @@ class StudyLine:
 def bands(
     lines: Sequence[StudyLine], x: str, y: str, levels: Sequence[tuple[str, float]] = (), least: float = 0.0
 ) -> Figure:
-    """Step curves of a score from ``least`` to 1: a model stands until the next one is there.
+    """Draw step curves of a score from ``least`` to 1: a model's score holds until the next model.
 
-    Colour and dash tell lines apart, in print too.
+    Lines differ in colour and dash, so that they differ in print too.
     """
     shades = [
         shade
@@ -72,7 +72,7 @@ def _last(values: Sequence[float | None]) -> float | None:
 def shown_range(
     lines: Sequence[StudyLine], levels: Sequence[tuple[str, float]] = (), least: float = 0.0
 ) -> list[float]:
-    """The part of the y axis where it happens: all but the first points, and the levels.
+    """Return the part of the y axis to show: the range of all but the first points, and of the levels.
 
     >>> shown_range([StudyLine("a", range(20), [0.1, 0.2, *[0.8] * 18])], [("commonest class", 0.7)])
     [0.692, 0.808]
@@ -86,7 +86,7 @@ def shown_range(
 
 
 def end_range(lines: Sequence[StudyLine], least: float = 0.0) -> list[float]:
-    """The part of the y axis in which the curves end, so that their ends can be told apart.
+    """Return the part of the y axis in which the curves end, so that a reader can distinguish their ends.
 
     >>> end_range([StudyLine("a", [0, 1], [0.1, 0.80]), StudyLine("b", [0, 1], [0.1, 0.84])])
     [0.76, 0.85]
@@ -116,7 +116,7 @@ def _band(line: StudyLine, colour: str, least: float) -> list[dict[str, Any]]:
 
 
 def dots(lines: Sequence[StudyLine], x: str, y: str, log: bool = False) -> Figure:
-    """Measured points joined by lines, with a bar for each interval."""
+    """Draw measured points joined by lines, with a bar for each interval."""
     made, ends = [], []
     several, share = len(lines) > 1, y.startswith("accuracy")
     for place, line in enumerate(lines):
@@ -161,7 +161,7 @@ def _shown(x: Any) -> Any:
 
 
 def _bars(line: StudyLine, share: bool) -> dict[str, Any]:
-    """What the interval reaches up and down; of a ``share``, no further than 0 and 1."""
+    """Return the error bars of the intervals; for a ``share``, cut at 0 and 1."""
     most, least = (1.0, 0.0) if share else (float("inf"), float("-inf"))
     up, down = (
         [

@@ -1,7 +1,7 @@
-"""The timeline: who worked, waited and was away.
+"""Timeline figure: when clients worked, waited and were away.
 
-Pieces of work are bars where the eye can tell them apart. Where it cannot, shares of time are drawn: bars thinner than a pixel
-would beat against the screen's own grid.
+Pieces of work are drawn as bars if the eye can separate them. If it cannot, shares of time are drawn: bars thinner than a pixel
+would form moiré patterns with the screen's grid.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from crescendo.report.figures.plain import Figure, shown_name
 from crescendo.report.lanes import Lane, Lanes, Span
 from crescendo.report.numbers import share
 
-_MOST_PIECES = 30  # of work in a lane, and lanes of a picture, that can be told apart
+_MOST_PIECES = 30  # of work in a lane, and lanes in a figure, that the eye can separate
 _MOST_BROADCASTS = 30
 _MOST_STRETCHES = 60  # of time, where shares are drawn
 
 
 def timeline(lanes: Lanes, broadcasts: Sequence[float]) -> Figure:
-    """A lane per client, and beside it the share of its time that it waited."""
+    """Draw a lane per client, and next to it the share of its time that it waited."""
     shown = lanes.shown
     fine = max((len(lane.work) for lane in shown), default=0) > _MOST_PIECES or len(shown) > _MOST_PIECES
     data = _shares(shown, broadcasts) if fine else _pieces(shown)
@@ -57,12 +57,12 @@ def timeline(lanes: Lanes, broadcasts: Sequence[float]) -> Figure:
 
 
 def _labelled(names: list[str]) -> list[str]:
-    """The names that are written: all of few, every third or so of many."""
+    """Return the names to write: all of a few, every second or third of many."""
     return names[:: max(1, -(-len(names) // 24))]
 
 
 def _heading() -> Figure:
-    """Above the bars on the right."""
+    """Return the heading above the bars on the right."""
     return {
         "xref": "paper", "yref": "paper", "x": 0.83, "y": 1, "xanchor": "left", "yanchor": "bottom", "showarrow": False,
         "text": "% waiting", "font": {"size": 12, "color": "@ink"},
@@ -91,7 +91,7 @@ def _waiting(lanes: list[Lane]) -> Figure:
 
 
 def _pieces(lanes: list[Lane]) -> list[Figure]:
-    """Work in two shades that alternate by round, waits, absences."""
+    """Return bars of work, in two shades that alternate by round, of waits and of absences."""
     bars = []
     for name, colour, odd in (("even rounds", "@accent", 0), ("odd rounds", "@soft", 1)):
         found = [
@@ -124,7 +124,7 @@ def _bars(name: str, colour: str, found: list[tuple[str, float, float, str]]) ->
 
 
 def _shares(lanes: list[Lane], broadcasts: Sequence[float]) -> list[Figure]:
-    """Of each stretch of time the share at work; where a client was away for most of it, or had finished, that instead."""
+    """Return the share of each stretch of time at work. Stretches mostly away are marked; those after the end are empty."""
     last = max((end for lane in lanes for spans in (lane.work, lane.waits, lane.away) for _, end in spans), default=1.0)
     edges = np.array(_stretches(broadcasts, last))
     names, cells, gone = [shown_name(lane.name) for lane in lanes], [], []
@@ -155,7 +155,7 @@ def _shares(lanes: list[Lane], broadcasts: Sequence[float]) -> list[Figure]:
 
 
 def _stretches(broadcasts: Sequence[float], last: float) -> list[float]:
-    """Edges from 0 to ``last``, at broadcasts: stretches that begin and end with rounds do not beat against them.
+    """Return edges from 0 to ``last`` at broadcasts: stretches that begin and end with rounds form no moiré with them.
 
     >>> _stretches([0.5, 1.0, 60.0, 61.5, 90.0], 100.0)
     [0.0, 60.0, 90.0, 100.0]
@@ -168,7 +168,7 @@ def _stretches(broadcasts: Sequence[float], last: float) -> list[float]:
 
 
 def _covered(spans: Sequence[Span], edges: Floats) -> Any:
-    """The share of each stretch between ``edges`` that ``spans``, in order and apart, cover.
+    """Return the share of each stretch between ``edges`` covered by ``spans``, which are sorted and disjoint.
 
     >>> _covered([(0.0, 1.0), (1.5, 4.0)], np.array([0.0, 2.0, 4.0])).tolist()
     [0.75, 1.0]
