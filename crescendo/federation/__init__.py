@@ -1,1 +1,1 @@
-"""What both sides of a federation agree on: the terms, what follows from them, and what a client allows."""
+"""Terms of a federation, the objects derived from them, and a client's policy."""

@@ -1,9 +1,10 @@
-"""What a federation agrees on, as one text that both sides build everything from.
+"""The agreement of a federation: one text of terms from which both sides build everything.
 
-The text is canonical JSON: sorted keys, no spaces. Its digest stands in every message, journal and ledger. Nothing in it was
-computed from a client's records: what a simulation would count (records, features, 1/N, weights by size) is typed in, and
-resolved to numbers before the text is made. Server and client build schedule, objective and certificate from the text by the
-same function, so that no side takes the other's word for a size, a step or a rate.
+The text is canonical JSON: sorted keys, no spaces. Every message, journal and ledger holds its digest. No value in it
+was computed from a client's records: the operator types in every number that a simulation would count (records,
+features, 1/N, weights by size), and they are resolved before the text is made. Server and client build schedule,
+objective and certificate from the text by the same function, so neither side has to trust the other for a size, a
+step or a rate.
 """
 
 from __future__ import annotations
@@ -38,13 +39,13 @@ from crescendo_dp.planned_events import PlannedEvents
 from crescendo_dp.planning.sigmas import Sigmas
 
 MOST_TEXT = 2 << 20  # characters: what a message to a client holds
-LONGEST = 900  # letters of a sentence about terms, which may quote them
-NOTHING_HIDDEN = PoissonGaussian(1.0, 0.0)  # what a round without privacy costs: everything
+LONGEST = 900  # characters of an error about terms, which may quote them
+NOTHING_HIDDEN = PoissonGaussian(1.0, 0.0)  # the cost of a round without privacy: everything
 
 
 @dataclass(frozen=True, eq=False)
 class Agreement:
-    """Everything that both sides derive from the text of the terms; a simulation, which sends no terms, has no text."""
+    """The objects that both sides derive from the text of the terms; a simulation sends no terms and has no text."""
 
     names: tuple[str, ...]
     seed: int
@@ -58,9 +59,9 @@ class Agreement:
     delta: float | None = None
     text: str = ""
     federation: str = ""
-    learns: tuple[str, ...] = ()  # what a policy may call the objective
-    smooth: float | None = None  # L, where it is known without a look at private records
-    schema: Schema | None = None  # how the columns of a client's table become features
+    learns: tuple[str, ...] = ()  # names by which a policy may allow the objective
+    smooth: float | None = None  # L, if it is known without a look at private records
+    schema: Schema | None = None  # maps the columns of a client's table to features
 
     @classmethod
     def of(
@@ -77,7 +78,7 @@ class Agreement:
         features: int,
         classes: tuple[int | float | str, ...] | None,
     ) -> Agreement:
-        """The one place where terms are made, for a federation and for a simulation; a mechanism's certificate comes after it."""
+        """Make terms, for a federation or a simulation; the caller adds a mechanism's certificate afterwards."""
         certificate, blocks = schedule.certificate, schedule.asked.blocks
         if blocks > objective.size:
             raise ConfigError(f"schedule.blocks must be at most the model's {objective.size} numbers, not {blocks}")
@@ -99,38 +100,38 @@ class Agreement:
         return cls(names, run.seed, run.wire, terms, objective, features, classes, certificate, smooth=schedule.smooth)
 
     def noting(self, why: str) -> Agreement:
-        """The same, with one more sentence among the notes of its schedule, unless it is empty."""
+        """Return a copy with one more note on its schedule, unless the note is empty."""
         notes = (why, *self.schedule.notes) if why else self.schedule.notes
         return replace(self, schedule=replace(self.schedule, notes=notes))
 
     @cached_property
     def digest(self) -> str:
-        """The SHA-256 of the text, which stands in every message, journal and ledger."""
+        """The SHA-256 of the text; every message, journal and ledger holds it."""
         return hashlib.sha256(self.text.encode()).hexdigest()
 
     @cached_property
     def indices(self) -> dict[str, int]:
-        """The number of each client, by its name."""
+        """The index of each client by name."""
         return {name: c for c, name in enumerate(self.names)}
 
     @property
     def size(self) -> int:
-        """Numbers of the model."""
+        """The size of the model."""
         return int(self.objective.size)
 
     def numbers(self, round: int) -> int:
-        """Numbers of an update of that round: those of the block that it moves."""
+        """Return the size of an update of that round: the size of the block that it moves."""
         low, high = self.terms.block(round, self.size)
         return high - low
 
     @cached_property
     def limits(self) -> NormLimits:
-        """How long an update can be."""
+        """The norm limits of an update."""
         return NormLimits(self.certificate, self.size)
 
     @property
     def stability(self) -> Stability:
-        """Where the run stands against the limit of stability."""
+        """The run's margin to the limit of stability."""
         frozen = self.certificate is not None and issubclass(self.certificate.kind, Minibatch)
         return Stability(self.terms, self.smooth, frozen)
 
@@ -139,11 +140,14 @@ class Agreement:
         return NONE if self.certificate is None else self.certificate.mechanism
 
     def initial(self) -> np.ndarray[Any, np.dtype[np.float64]]:
-        """The model that everybody starts from."""
+        """Return the model that every client starts from."""
         return first_model(self.objective, self.seed)
 
     def plan(self, me: int) -> PlannedEvents:
-        """What each round costs client ``me``: the plan that its ledger signs. Without privacy each costs everything."""
+        """Return the privacy cost of each round for client ``me``, the plan that its ledger signs off.
+
+        Without privacy each round costs everything.
+        """
         if me not in self._newest_plan:
             self._newest_plan.clear()
             self._newest_plan[me] = (
@@ -155,30 +159,30 @@ class Agreement:
 
     @cached_property
     def _newest_plan(self) -> dict[int, PlannedEvents]:
-        """The plan that was asked for last, by its client: to make one of a million rounds takes seconds."""
+        """A cache of the latest plan by client: a plan of a million rounds takes seconds to make."""
         return {}
 
 
 def check_running(objective: Objective, terms: Terms) -> None:
-    """ConfigError where running statistics would not be those of the clients' records: they are averaged, and all at once."""
+    """Refuse running statistics unless the clients' updates are averaged and cover the whole model."""
     layer = objective.traits.running_layer
     if layer is not None and terms.combine == "sum" and terms.clients > 1:
         raise ConfigError(
-            f"{layer} keeps running statistics, which the sum of {terms.clients} clients' updates would move "
+            f"{layer} keeps running statistics, and the sum of {terms.clients} clients' updates would move them "
             f'{terms.clients} times too far; use clients.combine = "mean"'
         )
     if layer is not None and terms.blocks > 1:
-        raise ConfigError(f"{layer} keeps running statistics, which move in every round; leave schedule.blocks out")
+        raise ConfigError(f"{layer} keeps running statistics, which every round must move; leave schedule.blocks out")
 
 
 def build_terms(text: str) -> Agreement:
-    """Everything that follows from a text of terms; Refused, in one sentence, if it is not one or does not hold."""
+    """Build the agreement from a text of terms; raise Refused if the text is malformed or breaks a limit."""
     try:
         return _built(text)
     except CrescendoError as error:
         error.args = (cleaned(str(error), LONGEST),)
         raise
-    except Exception as error:  # whatever was not thought of: a peer's text must not end this side
+    except Exception as error:  # any other error: a peer's text must not crash this side
         raise Refused(
             f"the terms cannot be used ({type(error).__name__}); ask the server's operator for the run file"
         ) from error
@@ -186,24 +190,24 @@ def build_terms(text: str) -> Agreement:
 
 def _built(text: str) -> Agreement:
     if len(text) > MOST_TEXT:
-        raise Refused(f"the terms have {len(text)} characters, and {MOST_TEXT} are allowed; name fewer clients")
+        raise Refused(f"the terms have {len(text)} characters, but at most {MOST_TEXT} are allowed; name fewer clients")
     try:
         raw = json.loads(text)
         if canonical(raw) != text:
             raise ValueError("not in canonical form")
         return _build(text, TermsTable.read(raw))
     except RecursionError:
-        raise Refused("the terms are nested too deeply to be terms; ask the server's operator") from None
+        raise Refused("the terms are nested too deeply; ask the server's operator") from None
     except ValueError as error:
         raise Refused(f"the terms cannot be understood ({error}); both sides must run the same version") from None
 
 
 def canonical(raw: Any) -> str:
-    """The text of terms: one for what they say."""
+    """Return the canonical text: equal terms give equal texts."""
     try:
         return json.dumps(raw, sort_keys=True, separators=(",", ":"), allow_nan=False, ensure_ascii=True)
     except ValueError as error:
-        raise UsageError(f"the terms cannot be written down: {error}") from None
+        raise UsageError(f"the terms cannot be written as JSON: {error}") from None
 
 
 def _build(text: str, asked: TermsTable) -> Agreement:
@@ -235,15 +239,15 @@ def _build(text: str, asked: TermsTable) -> Agreement:
     schema = None if asked.schema is None else Schema.of(asked.schema)
     if schema is not None and schema.width != goal.features:
         raise Refused(
-            f"the terms say {goal.features} features, and their schema makes {schema.width}; ask the server's operator"
+            f"the terms state {goal.features} features, but their schema makes {schema.width}; ask the server's operator"
         )
     made = replace(made, text=text, federation=asked.federation, learns=goal.names, schema=schema)
     if private is None:
         return made
     if schema is not None and schema.looked_at:
         raise Refused(
-            "the terms are private, and their schema was read off records (it is marked looked_at), so that no epsilon of "
-            "theirs is true; the server's operator must state what is public"
+            "the terms are private, but their schema was read off records (it is marked looked_at), so their epsilon would "
+            "not hold; the server's operator must state what is public"
         )
     if objective.traits.numbers and objective.traits.label_range is None:
         raise Refused(
@@ -251,7 +255,7 @@ def _build(text: str, asked: TermsTable) -> Agreement:
         )
     if made.classes is None:
         raise Refused(
-            "the terms are private and name no classes, so that a record could decide what the labels of the others mean; "
+            "the terms are private and name no classes, so one record could change the meaning of the other labels; "
             "the server's run file must have data.classes"
         )
     assert private.clip is not None and private.delta is not None and isinstance(private.records, tuple)

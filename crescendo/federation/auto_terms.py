@@ -1,7 +1,7 @@
-"""``steps = "auto"`` of a run: what is known of its curvature and its noise, and the numbers that the rule makes of it.
+"""``steps = "auto"`` of a run: from the curvature and the noise to step sizes.
 
-In a private run, and on a network, everything here follows from what was typed in: norm bound, clip, label range, noise, sizes
-and l2. A simulation without privacy may look at its records.
+In a private run, and on a network, the steps depend only on stated numbers: norm bound, clip, label range, noise,
+sizes and l2. A simulation without privacy may look at its records.
 """
 
 from __future__ import annotations
@@ -39,20 +39,20 @@ from crescendo.schedules.auto_steps import (
 )
 from crescendo_dp.planning.sigmas import Sigmas
 
-DRAFT = {"kind": "constant", "eta": 1.0}  # steps that stand in while sizes, shares and noise are settled
-_MOST_ROWS = 5_000  # that curvature is measured on; drawn, since rows at even distances may have a pattern in common
-_FEWEST_ROWS, _MOST_NUMBERS = 500, 1_000_000  # fewer of wide records, which take longer
+DRAFT = {"kind": "constant", "eta": 1.0}  # placeholder while sizes, shares and noise are settled
+_MOST_ROWS = 5_000  # for measuring curvature; drawn at random, since evenly spaced rows may share a pattern
+_FEWEST_ROWS, _MOST_NUMBERS = 500, 1_000_000  # fewer rows of wide records, which take longer
 _MULTIPLICATIONS = 20  # of a vector, until it points along the steepest direction
-_MORE = 10  # of one that pointed along it a little earlier
-_GRADIENTS = 300  # at most, on the way to the end of a run: short of it the loss is more curved, which is safe
+_MORE = 10  # of a vector that pointed along it a little earlier
+_GRADIENTS = 300  # at most, towards the end of a run; stopping early is safe, since the loss is more curved there
 _NEAR = 0.98  # of the way there
-_LEAST_SPREAD = 0.1  # rarer classes than were measured count as if they were not
+_LEAST_SPREAD = 0.1  # lower bound for classes rarer than the measured ones
 _SAFE = 0.999  # of a mechanism's own limit
 
 
 @dataclass(frozen=True)
 class PublicNoise:
-    """What a run file says of its privacy, with the noise settled."""
+    """The privacy settings of a run file, with the noise settled."""
 
     mechanism: str
     clip: Any
@@ -61,7 +61,7 @@ class PublicNoise:
 
 
 def settled_steps(asked: Schedule, chosen: ChosenSteps) -> Schedule:
-    """The schedule with numbers in place of "auto"."""
+    """Return the schedule with numbers in place of "auto"."""
     return asked.with_steps({"kind": "diminishing", "eta0": chosen.steps.eta0, "beta": chosen.steps.beta})
 
 
@@ -73,9 +73,10 @@ def auto_steps(
     classes: int = 0,
     noise: PublicNoise | None = None,
 ) -> ChosenSteps:
-    """What "auto" becomes under these terms, whose own steps are not looked at.
+    """Return the steps that "auto" stands for under these terms, ignoring the terms' own steps.
 
-    ``records`` are given where they may be looked at, with the number of their classes, 0 for none; else ``noise`` is.
+    Pass ``records`` if the rule may look at them, with the number of their classes (0 for none); otherwise pass
+    ``noise``.
     """
     return _rule(terms, objective, records, classes, noise).chosen()
 
@@ -88,9 +89,10 @@ def stable_factor(
     classes: int = 0,
     noise: PublicNoise | None = None,
 ) -> float | None:
-    """What the steps of these terms may be multiplied by and still shrink a quadratic loss; None where curvature is not known.
+    """Return the largest factor on the terms' steps that still shrinks a quadratic loss; None if the curvature is
+    unknown.
 
-    Noise makes a run worse, not unstable, so it is not counted here.
+    Noise makes a run worse but not unstable, so it does not count here.
     """
     if objective.traits.smoothness is None or not terms.steps.falls:
         return None
@@ -112,8 +114,8 @@ def _rule(
         known = _measured(objective, smoothness, records, classes, some)
     else:
         raise ConfigError(
-            'schedule.steps = "auto" needs to know how long records are, and a server sees none; state privacy.norm_bound '
-            'beside a mechanism, or write the steps, such as {kind = "diminishing", eta0 = 0.05, beta = 0.001}'
+            'schedule.steps = "auto" needs a bound on the length of records, and a server sees no records; state '
+            'privacy.norm_bound with a mechanism, or write the steps, such as {kind = "diminishing", eta0 = 0.05, beta = 0.001}'
         )
     sums = terms.labels(0, terms.rounds)
     kind = None if noise is None else MECHANISMS[noise.mechanism]
@@ -129,7 +131,7 @@ def _rule(
 
 
 def smoothness_of(objective: Objective) -> Callable[[float], float]:
-    """The smoothness of an objective that says it, or ConfigError."""
+    """Return the objective's smoothness; raise ConfigError if it is unknown."""
     found = objective.traits.smoothness
     if found is None:
         raise refuse_unknown(objective.traits.name)
@@ -137,25 +139,26 @@ def smoothness_of(objective: Objective) -> Callable[[float], float]:
 
 
 def refuse_unknown(name: str) -> ConfigError:
-    """What is said of an objective whose curvature nobody knows."""
+    """Return the error for an objective of unknown curvature."""
     short = name.rpartition("/")[2]
     return ConfigError(
-        f'schedule.steps = "auto" needs an objective that says how smooth it is, such as logistic, and {short} does not; '
+        f'schedule.steps = "auto" needs an objective of known smoothness, such as logistic, and that of {short} is unknown; '
         'write the steps, such as {kind = "diminishing", eta0 = 0.05, beta = 0.001}, and try eta0 from 0.01 to 1'
     )
 
 
 def _public(objective: Objective, smoothness: Callable[[float], float], noise: PublicNoise) -> Curvatures:
-    """What the norm bound R says; without one, a clip C is taken to be half the length of a record.
+    """Return the curvatures implied by the norm bound R; without one, assume records of twice the clip C.
 
-    A clip below R / 2 cuts the first gradients, and the curvature with them. In regression a clip has the unit of the labels: it
-    says nothing of lengths, and near its label a record is as curved as without it.
+    A clip below R / 2 cuts the first gradients, and the curvature with them. In regression the clip has the unit of
+    the labels: it gives no bound on lengths, and near its label a record has the same curvature with and without the
+    clip.
     """
     if objective.traits.numbers:
         if noise.norm_bound is None:
             raise ConfigError(
-                f'schedule.steps = "auto" needs privacy.norm_bound for {objective.traits.name}, whose clip says nothing of how '
-                "long records are; state one, such as the root of 1 + the number of columns of a schema that brings each to 0..1"
+                f'schedule.steps = "auto" needs privacy.norm_bound for {objective.traits.name}, whose clip does not bound the '
+                "length of records; state one, such as the root of 1 + the number of columns if a schema scales each to 0..1"
             )
         most = smoothness(noise.norm_bound * noise.norm_bound)
         return Curvatures(most, most, "from the norm bound", BOUND_OF_NUMBERS)
@@ -163,7 +166,7 @@ def _public(objective: Objective, smoothness: Callable[[float], float], noise: P
     by_record = MECHANISMS[noise.mechanism].clips_records and isinstance(noise.clip, int | float)
     if bound is None and not by_record:
         raise ConfigError(
-            'schedule.steps = "auto" needs privacy.norm_bound here, since this clip is not that of one record\'s gradient'
+            'schedule.steps = "auto" needs privacy.norm_bound here, since this clip does not apply to one record\'s gradient'
         )
     if bound is None:
         bound, known_by = 2.0 * float(noise.clip), "for records of twice the clip"
@@ -174,7 +177,7 @@ def _public(objective: Objective, smoothness: Callable[[float], float], noise: P
 
 
 def _drawn(records: Records) -> Records:
-    """The records that the curvature of the mean loss is measured on."""
+    """Draw the records on which to measure the curvature of the mean loss."""
     most_rows = max(_FEWEST_ROWS, min(_MOST_ROWS, _MOST_NUMBERS // records.features))
     chosen = stream(0, Purpose.INIT, round=1).permutation(len(records))[:most_rows]
     return records.take(np.sort(chosen))
@@ -183,7 +186,7 @@ def _drawn(records: Records) -> Records:
 def _measured(
     objective: Objective, smoothness: Callable[[float], float], records: Records, classes: int, some: Records
 ) -> Curvatures:
-    """Of the records themselves: of one at a model that says the share of each class, of their mean the most it ever is."""
+    """Measure curvatures on the records: one record's at a model that predicts class shares, the mean loss's at most."""
     squares, l2 = records.squared_lengths(objective.traits.intercept), objective.traits.l2
     typical = float(np.mean(squares * squares) / max(float(np.mean(squares)), 1e-300))
     spread = class_spread(records.y) if classes > 1 else 1.0
@@ -192,9 +195,9 @@ def _measured(
 
 
 def _at_the_end(rule: AutoSteps, objective: Objective, records: Records) -> AutoSteps:
-    """The rule with the curvature of the mean loss where gradient descent is once it has gone as far as the run will.
+    """Return the rule with the curvature of the mean loss at the point that gradient descent reaches by the run's end.
 
-    The less curved the loss is there, the larger the steps and the farther the run goes: descent follows until it catches up.
+    A flatter loss there means larger steps and a longer way, so the descent continues until it has caught up.
     """
     most = rule.curvatures.mean
     if not (most > 0 and rule.late.any()):
@@ -217,9 +220,10 @@ def _at_the_end(rule: AutoSteps, objective: Objective, records: Records) -> Auto
 def _steepest_at(
     objective: Objective, w: Floats, records: Records, along: Floats, times: int, most: float
 ) -> tuple[float, Floats]:
-    """The curvature of the mean loss along its steepest direction, and that direction, by multiplying ``along``.
+    """Return the curvature of the mean loss along its steepest direction, and the direction, by power iteration from
+    ``along``.
 
-    ``most`` is what it never passes. Differences of gradients stand for the Hessian.
+    ``most`` bounds the curvature. Differences of gradients replace the Hessian.
     """
     reach, found = 1e-5 * max(1.0, float(np.linalg.norm(w))), 0.0
     for _ in range(times):
@@ -233,9 +237,10 @@ def _steepest_at(
 
 
 def class_spread(labels: Floats) -> float:
-    """How curved the loss is at a model that says the share f of each class, of the most that it can be: 1 for two even classes.
+    """Return the loss's curvature at a model that predicts class shares f, relative to its maximum: 1 for two even
+    classes.
 
-    2 times the largest eigenvalue of diag(f) - f f^T, which for two classes is 4 f (1 - f); at least 0.1.
+    This is 2 times the largest eigenvalue of diag(f) - f f^T, or 4 f (1 - f) for two classes; at least 0.1.
 
     >>> class_spread(np.array([-1.0, 1.0])), round(class_spread(np.array([-1.0, -1.0, -1.0, 1.0])), 4)
     (1.0, 0.75)
@@ -246,7 +251,7 @@ def class_spread(labels: Floats) -> float:
 
 
 def steepest(records: Records, intercept: bool) -> float:
-    """The largest eigenvalue of the mean of (x, 1) (x, 1)^T, by multiplying.
+    """Return the largest eigenvalue of the mean of (x, 1) (x, 1)^T, by power iteration.
 
     >>> round(steepest(Records(np.array([[2.0, 0.0], [0.0, 1.0]]), np.zeros(2)), intercept=False), 6)
     2.0
@@ -264,10 +269,11 @@ def steepest(records: Records, intercept: bool) -> float:
 
 
 def _late(terms: Terms, sizes: Floats, kind: type[Any] | None) -> Floats:
-    """The gradients of each round that a client cannot see while it computes, times what updates are multiplied by.
+    """Return, per round, the gradients that a client cannot see while it computes, times the factor on updates.
 
-    Those of all other clients; under `minibatch` its own as well, since all are taken at the round's start model. The mean of
-    walks overshoots no further than one of them. Waiting for more than one round makes more of them late.
+    These are the other clients' gradients and, under `minibatch`, its own, since all are taken at the round's start
+    model. A mean of walks overshoots no further than one of them. A wait rule of more than one round makes more of
+    them late.
     """
     n, ahead = terms.clients, 1 if terms.ahead is None else max(1, terms.ahead)
     rounds = (2 * ahead + 1) / 3
@@ -277,7 +283,7 @@ def _late(terms: Terms, sizes: Floats, kind: type[Any] | None) -> Floats:
 
 
 def _noise(terms: Terms, noise: PublicNoise) -> Floats:
-    """What each round adds to the margin of a record of the bound's length, for a step of 1: a sqrt(n) D C sigma R."""
+    """Return the noise per round in the margin of a record of maximal length, for a step of 1: a sqrt(n) D C sigma R."""
     clip = float(noise.clip) if isinstance(noise.clip, int | float) else 0.0
     length = noise.norm_bound if noise.norm_bound is not None else 2.0 * clip
     sigma = Sigmas.of(noise.sigma)
@@ -286,13 +292,13 @@ def _noise(terms: Terms, noise: PublicNoise) -> Floats:
 
 
 def _noise_allowed(objective: Objective) -> float:
-    """How far noise may move a margin: in regression margins have the unit of the labels, whose range is public."""
+    """Return how far noise may move a margin; in regression, margins have the unit of the labels, whose range is public."""
     stated = objective.traits.label_range
     return NOISE if stated is None else NOISE_OF_RANGE * (stated[1] - stated[0])
 
 
 def _caps(terms: Terms, objective: Objective, noise: PublicNoise | None, kind: type[Any] | None) -> list[Limit]:
-    """What a step may not pass for the mechanism, or for L2, to work at all."""
+    """Return the limits on a step that the mechanism and L2 require."""
     traits, blocks, found = objective.traits, terms.blocks, list[Limit]()
     if traits.l2 > 0:
         found.append(Limit(_SAFE / (traits.l2 * blocks), "L2: eta0 times l2 is at most 1"))

@@ -1,6 +1,7 @@
-"""A finished federation: its last model, with all that the terms beside it say of records, labels and the objective.
+"""A finished federation: its last model, and the terms that describe its records, labels and objective.
 
-A file may come from anyone. Nothing in it is unpickled or run as code, and the terms are held to the limits of any peer's terms.
+The file may come from an untrusted source. Nothing in it is unpickled or run as code, and its terms must respect the
+limits of a peer's terms.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ MODEL, TERMS, JOURNAL, LEDGER = "model.npz", "terms.json", "journal", "ledger.sq
 
 @dataclass(frozen=True, eq=False)
 class FinishedFederation:
-    """The last model of ``agreed`` terms, as ``place`` holds it: the folder of a server or of a client, or the file alone."""
+    """The last model of ``agreed`` terms. ``place`` is the folder of a server or client, or the model file itself."""
 
     place: Path
     agreed: Agreement
@@ -35,7 +36,7 @@ class FinishedFederation:
 
     @classmethod
     def is_at(cls, place: Path) -> bool:
-        """Whether a path is that of a federation, finished or not, and of no run."""
+        """Return True if a path belongs to a federation, finished or not, and not to a run."""
         if place.is_dir():
             there = any((place / name).exists() for name in (TERMS, JOURNAL, LEDGER))
             return not (place / "config.toml").exists() and (there or _says_federation(place / MODEL))
@@ -43,19 +44,21 @@ class FinishedFederation:
 
     @classmethod
     def of(cls, place: Path) -> Self:
-        """Return the federation at ``place``; DataError, in a sentence, for one that is damaged or not finished."""
+        """Return the federation at ``place``; raise DataError if it is damaged or not finished."""
         file = place / MODEL if place.is_dir() else place
         if not file.is_file():
             raise DataError(
-                f"{place} is the folder of a federation that is not finished; {MODEL} is there once its last round is done"
+                f"{place} is the folder of a federation that is not finished; {MODEL} appears after its last round"
             )
         if file.is_symlink():
-            raise DataError(f"{file} is a link, and a federation writes none; copy the file itself there")
+            raise DataError(
+                f"{file} is a symbolic link, but a federation writes a plain file; copy the file itself there"
+            )
         try:
             found = LastModel.read(file.read_bytes())
         except OSError as error:
             raise DataError(f"{file} cannot be read: {(error.strerror or 'unknown reason').lower()}") from None
-        except Exception as error:  # readers of zip and npy raise dozens of types; of bytes in memory each means damage
+        except Exception as error:  # zip and npy readers raise dozens of types; on bytes in memory each means damage
             raise DataError(
                 f"{file} is damaged and cannot be read; copy it again from the server or a client"
             ) from error
@@ -63,33 +66,33 @@ class FinishedFederation:
         model = found.model
         if model.dtype.kind != "f" or model.shape != (agreed.size,):
             raise DataError(
-                f"{file} is damaged or was changed: its terms are about {agreed.size:,} numbers, and its model has shape "
+                f"{file} is damaged or was changed: its terms describe {agreed.size:,} numbers, but its model has shape "
                 f"{model.shape} of type {model.dtype}; copy it again from the server or a client"
             )
         return cls(place, agreed, model.astype(np.float64))
 
     @property
     def classes(self) -> tuple[Label, ...]:
-        """The labels that the model tells apart, 0 and 1 where the terms name none; no label where it predicts numbers."""
+        """The labels that the model predicts: 0 and 1 if the terms name no classes, empty for regression."""
         stated = self.agreed.classes
         return (0, 1) if stated is None else stated
 
     @property
     def numbers(self) -> bool:
-        """Whether the model predicts numbers."""
+        """True for a regression."""
         return self.agreed.objective.traits.numbers
 
     @property
     def kind(self) -> str:
-        """What was learned, as the terms call it."""
+        """The name of the objective in the terms."""
         return self.agreed.learns[0]
 
     def with_copy(self, copy: ModelFile | None) -> Agreement:
-        """The terms with an objective that can be computed: ours, or this copy of the model that they describe."""
+        """Return the terms with a computable objective: ours, or this copy of the model that they describe."""
         goal = self.agreed.objective
         if isinstance(goal, Described) and copy is None:
             raise UsageError(
-                f"{self.place} trained {goal.kind}, and no code is taken from a federation; name a copy of it that you trust, "
+                f"{self.place} trained {goal.kind}, and a federation's files hold no code; name a copy that you trust, "
                 f"with the SHA-256 {goal.sha256}"
             )
         return with_copy(self.agreed, copy)
@@ -110,12 +113,12 @@ def _terms_of(found: LastModel, file: Path) -> Agreement:
     except (CrescendoError, RecursionError) as error:
         raise DataError(f"{file} has terms that this version cannot use: {error}") from None
     if (agreed.digest, agreed.federation) != (found.terms, found.federation):
-        raise DataError(f"{file} is damaged or was changed: its terms are not those that it names; copy it again")
+        raise DataError(f"{file} is damaged or was changed: its terms do not match the digest in it; copy it again")
     return agreed
 
 
 def _text_beside(found: LastModel, file: Path) -> str:
-    """The text of the terms from the server's folder, for a model that an early version wrote without it."""
+    """Read the terms from the server's folder, for a model file of an early version, which has no terms."""
     beside = file.parent / TERMS
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError, RecursionError):
         if not beside.is_symlink() and beside.stat().st_size <= 2 * MOST_TEXT:
@@ -123,6 +126,6 @@ def _text_beside(found: LastModel, file: Path) -> str:
             if isinstance(text, str):
                 return text
     raise ConfigError(
-        f"{file} is of the federation '{found.federation:.60}' and was written by an early version without its terms; start the "
-        "server or the client once more with this version, or name the server's folder"
+        f"{file} belongs to the federation '{found.federation:.60}' and was written by an early version without its terms; "
+        "start the server or the client once more with this version, or name the server's folder"
     )

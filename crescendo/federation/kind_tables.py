@@ -1,4 +1,4 @@
-"""Tables of registered kinds: from the parameters that a rule declares to the keys of its table, and from a table to the rule."""
+"""Tables of registered kinds: turns a rule's declared parameters into table keys, and a table into a rule."""
 
 import contextlib
 import functools
@@ -18,7 +18,7 @@ from crescendo.tables import AS_TUPLE, KindOf, Section, key, number_as
 
 
 def tables(registry: Registry[Any], *more: type[Section], **common: Any) -> KindOf:
-    """A table of one of the registry's kinds, or of more; ``common`` are keys that all kinds of the registry have."""
+    """Return the type of a table of any registered kind, or of ``more``; every registered kind has the ``common`` keys."""
     return KindOf(lambda: (*(_table(kind, tuple(common.items())) for kind in registry), *more))
 
 
@@ -42,7 +42,7 @@ def _type(one: Parameter) -> Any:
 
 
 def _limited(hint: Any, limits: Range) -> Any:
-    """The type with its limits on every number in it; TOML has lists for tuples."""
+    """Return the type with limits on every number in it; TOML writes tuples as lists."""
     if get_origin(hint) is tuple:
         parts = tuple(part if part is ... else _limited(part, limits) for part in get_args(hint))
         return Annotated[tuple[parts], AS_TUPLE, Field(min_length=1)]  # type: ignore[valid-type]
@@ -53,7 +53,7 @@ def _limited(hint: Any, limits: Range) -> Any:
 
 @contextlib.contextmanager
 def at(where: str) -> Iterator[None]:
-    """A schedule names its own parameter; say where in the run file it stands."""
+    """Prefix a rule's UsageError with the place of its parameter in the run file."""
     try:
         yield
     except ConfigError:
@@ -65,7 +65,7 @@ def at(where: str) -> Iterator[None]:
 
 
 def made(registry: Registry[Any], table: Any, where: str, given_by_run: Callable[[str], Any] | None = None) -> Any:
-    """The rule that the table at ``where`` asks for; ``given_by_run`` as for `Kind.make`."""
+    """Make the rule of the table at ``where``; ``given_by_run`` as for `Kind.make`."""
     kind = registry[table.kind]
     values = {one.name: getattr(table, one.name) for one in kind.keys}
     values |= {name: made(GAMMAS, value, where) for name, value in values.items() if isinstance(value, Section)}

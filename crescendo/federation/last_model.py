@@ -1,6 +1,6 @@
-"""The last model of a federation, as a file in the folder of the server or of a client.
+"""File of a federation's last model, in the folder of the server or of a client.
 
-The file has the text of the terms beside the vector, so that it says by itself what the numbers mean.
+The file holds the text of the terms along with the vector, so it can be interpreted without other files.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _DAMAGED = (OSError, ValueError, KeyError, EOFError, AttributeError, RuntimeErro
 
 @dataclass(frozen=True, eq=False)
 class LastModel:
-    """A last model, the federation and (by their digest) the terms that it is of, and their text.
+    """A last model with its federation, the digest of its terms, and their text.
 
     Files of early versions have no text.
     """
@@ -38,12 +38,12 @@ class LastModel:
 
     @classmethod
     def of(cls, model: Any, agreed: Agreement) -> Self:
-        """The last model of a federation under these terms."""
+        """Return the last model of a federation under these terms."""
         return cls(model, agreed.federation, agreed.digest, agreed.text)
 
     @classmethod
     def load(cls, path: Path) -> Self | None:
-        """Return what `save` wrote, None if there is nothing that can be read."""
+        """Read a model written by `save`; return None if the file is missing or damaged."""
         try:
             return cls.read(path.read_bytes())
         except _DAMAGED:
@@ -51,18 +51,18 @@ class LastModel:
 
     @classmethod
     def read(cls, content: bytes) -> Self:
-        """Return what `save` wrote. Nothing is unpickled, and nothing unpacks to more than the file has bytes."""
+        """Read a model written by `save`, without unpickling; refuse content that would unpack to more than its own size."""
         with np.load(io.BytesIO(content), allow_pickle=False) as file:
             if sum(one.file_size for one in file.zip.infolist()) > len(content):
-                raise ValueError("a federation packs nothing, so this would unpack to more than was written")
+                raise ValueError("the file is compressed, but a federation writes uncompressed files")
             text = file["text"].item().decode() if "text" in file.files else ""
             found = cls(file["model"], str(file["federation"]), str(file["terms"]), text)
         if text and hashlib.sha256(text.encode()).hexdigest() != found.terms:
-            raise ValueError("its terms are not those that it names")
+            raise ValueError("its terms do not match the digest in it")
         return found
 
     def save(self, path: Path) -> None:
-        """Write the model as an npz, on disk whole or not at all; what is there already is not written again."""
+        """Write the model as an npz, atomically; skip the write if the file already holds it."""
         if self._is_in(path):
             return
         arrays = {
@@ -70,15 +70,13 @@ class LastModel:
             "federation": np.array(self.federation),
             "terms": np.array(self.terms),
         }
-        arrays |= (
-            {"text": np.array(self.text.encode())} if self.text else {}
-        )  # a byte each, as canonical terms are ASCII
+        arrays |= {"text": np.array(self.text.encode())} if self.text else {}  # canonical terms are ASCII
         try:
             with whole_file(path) as out:
                 np.savez(out, allow_pickle=False, **arrays)
         except OSError as error:
             reason = (error.strerror or str(error)).lower()
-            raise UsageError(f"the model cannot be written to {path}: {reason}") from None
+            raise UsageError(f"cannot write the model to {path}: {reason}") from None
 
     def _is_in(self, path: Path) -> bool:
         kept, model = self.load(path), np.asarray(self.model)

@@ -1,4 +1,4 @@
-"""A client's own records, as the terms want them. Read only after the policy allowed the terms, and never counted for anybody."""
+"""A client's own records, read as the terms require, after the policy has allowed the terms. No count of them is ever sent."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from crescendo.privacy.mechanisms.admission import admitted, enough_declared, mo
 
 @dataclass(frozen=True)
 class RecordSource:
-    """Where a client's records are. ``part`` is for trials: the part that a simulation would give to this client.
+    """The location of a client's records. ``part`` is for trials: the part that a simulation would give to this client.
 
-    ``test`` is the share that is held out: by a rule on each record alone or, with ``part``, as a simulation would.
+    ``test`` is the share held out, by a rule on each record alone or, with ``part``, as in a simulation.
     """
 
     name: str
@@ -34,14 +34,14 @@ class RecordSource:
     test: float = 0.0
 
     def check(self) -> None:
-        """Refuse a mistake in how the records are named, before anybody is asked for terms; no record is read."""
+        """Refuse a wrong name or option before the server is asked for terms, without reading a record."""
         if not self.name.strip():
             raise UsageError("the records have no name; give a file, or a name of `crescendo data list`, with --data")
         rule = self.part
         if rule is not None and rule not in RULES and not rule.startswith("column:"):
-            raise UsageError(f"--part {rule!r} is unknown; it is one of {', '.join(RULES)}")
+            raise UsageError(f"--part {rule!r} is unknown; choose one of {', '.join(RULES)}")
         if rule == "column:":
-            raise UsageError("--part column: names no column; write for example column:carrier")
+            raise UsageError("--part column: names no column; write, for example, column:carrier")
         if not 0 <= self.test < 1:
             raise UsageError(f"--test must be a share from 0 to less than 1, got {self.test:g}")
         path = self._file()
@@ -50,21 +50,21 @@ class RecordSource:
         self._check_columns()
 
     def own_file(self) -> RecordFile | None:
-        """The file by which the records are known again; None for a source that has a name, which is nobody's secret."""
+        """Return the file that identifies the records; None for a named source, which is public."""
         path = self._file()
         return None if path is None else RecordFile(path)
 
     def _file(self) -> Path | None:
-        """The file that has the records; None for a source that has a name."""
+        """Return the file with the records; None for a named source."""
         return file_of(self.name, self.folder)
 
     def _columns(self) -> list[str] | None:
-        """The columns of a csv, from its header line; no record is read. None for any other source."""
+        """Read the columns of a csv from its header line, and no record; None for any other source."""
         path = self._file()
         return None if path is None else RecordFile(path).columns()
 
     def _check_columns(self) -> None:
-        """A mistyped column is found by the header line of the file."""
+        """Refuse a mistyped column, using only the header line of the file."""
         columns, by = self._columns(), self.part or ""
         if columns is None:
             if self.label is not None:
@@ -76,11 +76,11 @@ class RecordSource:
         for option, column in asked.items():
             if column is not None and column not in columns:
                 raise UsageError(
-                    f"{option} asks for the column '{column}', and the columns of {self.name} are {', '.join(columns)}"
+                    f"{option} asks for the column '{column}', but the columns of {self.name} are {', '.join(columns)}"
                 )
 
     def tell(self, found: Sound, log: Log) -> None:
-        """Counts only, in the client's own log; nothing of this is sent to anybody."""
+        """Log counts in the client's own log; none of them is sent."""
         used, why = len(found.records), {"unreadable": found.unreadable, "other_label": found.other_label}
         log("records", used=used, left_out=found.left_out, **why, not_finite=found.not_finite)
         if found.held_out is not None:
@@ -91,24 +91,25 @@ class RecordSource:
         if found.left_out > used:
             log(
                 "most_left_out",
-                says=f"{found.left_out} of {used + found.left_out} records are left out; make sure that {self.name} is the file "
-                f"that was meant and {whose} the label that was agreed on",
+                says=f"{found.left_out} of {used + found.left_out} records are left out; make sure that {self.name} is the right "
+                f"file and {whose} the agreed label",
             )
 
     @property
     def label_words(self) -> str:
-        """Which column is read as the label, unless a schema names it."""
+        """The description of the label column, unless a schema names it."""
         if self.label is not None:
             return f"the column '{self.label}'"
-        return "what is read as their label" if self._columns() is None else "the last column"
+        return "their label" if self._columns() is None else "the last column"
 
     def read(self, agreed: Agreement, me: int) -> Sound:
-        """The records that client ``me`` works on: of the agreed classes, and under privacy shortened to the norm bound.
+        """Read the records of client ``me``: those of the agreed classes, under privacy scaled down to the norm bound.
 
-        `join` calls this before it signs, so that a file of another shape costs nothing. DataError, never `Refused`: what it
-        says is for the client's own log, and never sent. Under privacy the shape of a file (that it is a table, and how many
-        columns it has) and how many binary digits the number of its records has are all that can refuse it. A record that does
-        not fit is left out by a rule on that record alone, and a client that has none left goes on without.
+        `join` calls this before it signs off, so a file of the wrong shape costs no budget. It raises DataError,
+        never `Refused`: the message goes to the client's own log and is never sent. Under privacy only two facts can
+        cause a refusal: the shape of the file (a table with so many columns), and the number of binary digits in its
+        record count. A record that does not fit is left out by a rule on that record alone, and a client with no
+        records left continues without records.
         """
         try:
             return self._read(agreed, me) if agreed.certificate is None else self._read_private(agreed, me)
@@ -116,7 +117,7 @@ class RecordSource:
             raise DataError(str(error)) from error
 
     def read_public(self, agreed: Agreement) -> Records:
-        """The records of a public set that a server measures its model on: its test part where it has one of its own."""
+        """Read the public set on which a server measures its model: its own test part if it has one."""
         if self._file() is not None:
             return self._read(agreed, 0).records
         dataset = load(self.name, folder=self.folder, test=0.0, classes=agreed.classes)
@@ -133,21 +134,23 @@ class RecordSource:
         else:
             if self.part is not None:
                 raise UsageError(
-                    f"--part is for trials on the sets of `crescendo data list`; in a private federation {self.name} must be "
-                    f"this client's own records and no more, so leave --part out"
+                    f"--part is for trials on the sets of `crescendo data list`; in a private federation {self.name} must hold "
+                    f"only this client's own records, so leave --part out"
                 )
             raw = RecordFile(path).read(
                 self.label, None, _width(path, agreed), leave_out=True, test=False, schema=agreed.schema
             )
             every, _ = Sound.of(raw, agreed.classes)
             found = every.holding_out(self.test)
-            total = len(raw) + raw.unreadable - (len(every.records) - len(found.records))  # the others train nothing
+            total = (
+                len(raw) + raw.unreadable - (len(every.records) - len(found.records))
+            )  # held-out records are not trained on
         self._check_features(found.records, agreed)
         if total > most_records(declared):
             what = "records" if found.held_out is None else "records to train on"
             raise DataError(
-                f"{self.name} has {total} {what}, and terms that declare {declared} for this client are about "
-                f"{most_records(declared)} at most; ask the server's operator to declare {enough_declared(total)} or more"
+                f"{self.name} has {total} {what}, but terms that declare {declared} for this client allow at most "
+                f"{most_records(declared)}; ask the server's operator to declare {enough_declared(total)} or more"
             )
         intercept = agreed.objective.traits.intercept
         shortened, fits = admitted(
@@ -158,17 +161,17 @@ class RecordSource:
         return replace(found, records=shortened.take(np.flatnonzero(fits)), notes=notes)
 
     def _read(self, agreed: Agreement, me: int) -> Sound:
-        """Without privacy: a file that has a fault is refused with its line."""
+        """Read without privacy: an error in the file is reported with its line."""
         path = self._file()
         if path is None or agreed.classes is None or self.part is not None:
             found = self._part(agreed, me)
-        else:  # labels are read by the agreed classes: one client may well have records of one class only
+        else:  # labels follow the agreed classes: a client may have records of one class only
             raw = RecordFile(path).read(self.label, None, _width(path, agreed), test=False, schema=agreed.schema)
             found, _ = Sound.of(raw, agreed.classes)
             if not len(found.records):
                 raise DataError(
                     f"none of the {len(raw)} records of {self.name} has one of the agreed classes "
-                    f"{', '.join(map(str, agreed.classes))}; make sure that {self.label_words} is the label that was agreed on"
+                    f"{', '.join(map(str, agreed.classes))}; make sure that {self.label_words} is the agreed label"
                 )
             found = found.holding_out(self.test)
         if not len(found.records):
@@ -179,11 +182,11 @@ class RecordSource:
     def _check_features(self, records: Records, agreed: Agreement) -> None:
         if records.features != agreed.features:
             raise DataError(
-                f"{self.name} has {records.features} features and the terms say {agreed.features}; use the agreed ones"
+                f"{self.name} has {records.features} features, but the terms state {agreed.features}; use the agreed ones"
             )
 
     def _part(self, agreed: Agreement, me: int) -> Sound:
-        """A source by its name, or, for trials, a part of the records that have one of the agreed classes."""
+        """Load a named source or, for trials, this client's part of the records that have one of the agreed classes."""
         by = self.part or ""
         dataset = load(
             self.name,
@@ -204,5 +207,5 @@ class RecordSource:
 
 
 def _width(path: Path, agreed: Agreement) -> int | None:
-    """What a reader has to be told; files of other kinds say themselves how wide they are."""
+    """Return the width that a reader needs; other kinds of file state their own width."""
     return agreed.features if RecordFile(path).kind == "libsvm" else None

@@ -1,6 +1,6 @@
-"""The schedule of terms: its table, as run files and terms have it, and the sizes, steps and delay that it unfolds into.
+"""Schedules: the table in run files and terms, and the sizes, steps and delay that it unfolds into.
 
-The keys of each kind come from `crescendo.schedules.kinds`; how long the run is and how clients wait is declared here.
+The keys of each kind come from `crescendo.schedules.kinds`; this file declares the length of the run and the wait rule.
 """
 
 from dataclasses import dataclass, replace
@@ -31,7 +31,7 @@ from crescendo.schedules.kinds import DELAYS, SIZES, STEPS
 from crescendo.schedules.theory import ConstantRate, Theorem
 from crescendo.tables import COUNT, FLAG, POSITIVE, WHOLE, Section, key, number_as
 
-_SIZES = tables(SIZES, per_client=(bool, key(False, FLAG, "whether sizes are per client, not over all clients")))
+_SIZES = tables(SIZES, per_client=(bool, key(False, FLAG, "true if sizes are per client, not over all clients")))
 
 
 class _WaitRule(Section):
@@ -61,17 +61,17 @@ class _WaitRule(Section):
 
 
 class _Auto(Section):
-    """The word "auto", which becomes numbers before a run begins and before terms are written."""
+    """The word "auto", replaced by numbers before a run begins and before terms are written."""
 
     kind: Literal["auto"]
 
 
 _OTHER_SIZES = (
-    "The step sizes are the theorem's and the sizes are not, so that what the theorem promises is not about this run."
+    "The step sizes are the theorem's but the round sizes are not, so the theorem makes no promise about this run."
 )
 _OF_THE_SUM = (
-    "The theorem is about the sum of the clients' updates, and this run takes their mean, so that it promises nothing here; "
-    'clients.combine = "sum" holds a run against it.'
+    "The theorem is about the sum of the clients' updates, but this run takes their mean, so it makes no promise here; "
+    'set clients.combine = "sum" to compare the run with it.'
 )
 _LENGTHS = ("gradients", "gradients_per_client", "rounds")
 
@@ -95,8 +95,8 @@ class Schedule(Section):
         if len(given) != 1:
             found = " and ".join(given) if given else "none"
             raise ValueError(
-                f"schedule must have exactly one of gradients, gradients_per_client and rounds, and has {found}; "
-                "it says how long the run is"
+                f"schedule must have exactly one of gradients, gradients_per_client and rounds, the length of the run, "
+                f"but has {found}"
             )
         return self
 
@@ -105,17 +105,18 @@ class Schedule(Section):
         return isinstance(self.steps, _Auto)
 
     def with_steps(self, table: dict[str, Any]) -> Self:
-        """The same schedule with other steps."""
+        """Return the schedule with other steps."""
         return type(self).model_validate({**self.model_dump(exclude_none=True), "steps": table})
 
 
 @dataclass(frozen=True)
 class RunSchedule:
-    """A schedule for so many clients. ``smooth`` (L) and ``convex`` (mu) are the objective's, None where they are not known.
+    """A schedule for a number of clients. ``smooth`` (L) and ``convex`` (mu) are the objective's, None if unknown.
 
-    Theorems have parameters m, M1 and mu, which are typed in or follow from sizes and objective. The theory is about sums of
-    updates, without noise, so that ``combine`` and ``private`` decide what of it is shown. In terms, what is left out means what
-    it always meant (``of_terms``): any recipe's m, and an M1 without the factor D of masks. New terms say what differs.
+    The theorems' parameters m, M1 and mu are stated or follow from sizes and objective. The theory covers sums of
+    updates without noise, so ``combine`` and ``private`` decide how much of it is shown. In terms (``of_terms``),
+    omitted keys keep their original defaults: any recipe's m, and an M1 without the factor D of masks. New terms
+    state other values explicitly.
     """
 
     asked: Schedule
@@ -139,7 +140,7 @@ class RunSchedule:
         private: bool = False,
         of_terms: bool = False,
     ) -> Self:
-        """L and mu where the objective knows them; mu = 0 is none. Without data to look at, L follows from the norm bound."""
+        """Take L and mu from the objective if it knows them (mu = 0 is unknown); without data, L follows from the norm bound."""
         traits, smooth = objective.traits, None
         if traits.smoothness is not None and data is not None:
             smooth = traits.smoothness(float(data.squared_lengths(traits.intercept).max(initial=0.0)))
@@ -149,20 +150,20 @@ class RunSchedule:
 
     @cached_property
     def rule(self) -> Sizes:
-        """The sizes over all clients, without an end."""
+        """The sizes over all clients, not cut to the run."""
         base: Sizes = made(SIZES, self.asked.sizes, "schedule.sizes")
         with at("schedule.sizes"):
             return PerClient(base, self.clients) if getattr(self.asked.sizes, "per_client", False) else base
 
     @property
     def gradients(self) -> int | None:
-        """Over all clients, None where the number of rounds was asked for."""
+        """The gradients over all clients; None if the length is stated in rounds."""
         each = self.asked.gradients_per_client
         return self.asked.gradients if each is None else each * self.clients
 
     @cached_property
     def sizes(self) -> CutSizes:
-        """The sizes over all clients, cut so that the run has exactly as many gradients as were asked for."""
+        """The sizes over all clients, cut to exactly the stated length."""
         rule = self.rule
         with at("schedule.sizes"):
             if self.asked.rounds is not None:
@@ -174,9 +175,7 @@ class RunSchedule:
     def steps(self) -> Steps:
         where = "schedule.steps"
         if self.asked.is_auto:
-            raise ConfigError(
-                'schedule.steps = "auto" is no number yet: terms and running schedules hold what it became'
-            )
+            raise ConfigError('schedule.steps = "auto" is not resolved yet: terms and running schedules need numbers')
         steps: Steps = made(STEPS, self.asked.steps, where, lambda name: self._given(name, None, where))
         return steps
 
@@ -195,7 +194,7 @@ class RunSchedule:
 
     @cached_property
     def certificate(self) -> ScheduleCertificate:
-        """The certificate over the whole run, or Refused."""
+        """The certificate over the whole run; raises Refused if there is none."""
         wait = self.asked.wait
         d = wait.rounds if wait.rounds is not None else wait.d
         found = certify(self.sizes, self.sizes.rounds, d=d, tau=self.delay, theorem=self._theorem)
@@ -213,12 +212,12 @@ class RunSchedule:
 
     @property
     def _beyond_theory(self) -> bool:
-        """Is the theory not about the run: the problem not known to be smooth and strongly convex, or updates not added up?"""
+        """True if the theory does not apply: L or mu is unknown, or updates are not summed."""
         return self.smooth is None or self.convex is None or self.combine != "sum"
 
     @property
     def _theorem(self) -> Theorem | None:
-        """The theorem, to hold the run against; of sizes that are its own only."""
+        """The theorem to compare the run with; only for the theorem's own sizes."""
         own = StronglyConvexSizes.of(self.rule)
         if own is None or self.smooth is None or self.convex is None or self._beyond_theory:
             return None
@@ -229,7 +228,7 @@ class RunSchedule:
         return Theorem(smooth, mu, own.m, max(m1, typed), self.asked.blocks, bounds=typed >= m1 and not self.private)
 
     def _given(self, name: str, typed: Any, where: str) -> Any:
-        """A theorem's parameter: as it was typed in, else as the run gives it."""
+        """Return a theorem's parameter: the stated value, otherwise the run's."""
         if typed is not None:
             return typed
         match name:
@@ -240,10 +239,10 @@ class RunSchedule:
             case "m1":
                 mu = self._mu(where)
                 if self.smooth is None:
-                    raise ConfigError(f"{where}.m1 is missing; this objective does not say how smooth it is")
+                    raise ConfigError(f"{where}.m1 is missing; the smoothness of this objective is unknown")
                 blocks = 1 if self.of_terms else self.asked.blocks
                 return StronglyConvexDelay.theorem_m1(self._d, self.smooth, mu, self.sizes(0), blocks=blocks)
-        raise UsageError(f"{name} is not given by a run; give it a default")
+        raise UsageError(f"a run does not supply {name}; give it a default")
 
     @property
     def _d(self) -> int:
@@ -255,7 +254,7 @@ class RunSchedule:
         rule = self.rule.each if isinstance(self.rule, PerClient) else self.rule
         found = rule if self.of_terms and isinstance(rule, RecipeSizes) else StronglyConvexSizes.of(rule)
         if found is None:
-            raise ConfigError(f'{where}.m is missing; sizes of kind "theorem" would give it, these do not')
+            raise ConfigError(f'{where}.m is missing; only sizes of kind "theorem" imply it')
         return found.m
 
     def _mu(self, where: str) -> float:

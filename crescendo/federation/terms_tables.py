@@ -1,4 +1,4 @@
-"""The tables of terms. Those that a run file has too are checked again when they come from a peer."""
+"""Tables of the terms. Those shared with run files are checked again when they come from a peer."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from crescendo.tables import AS_TUPLE, FLAG, NOT_NEGATIVE, NUMBER, POSITIVE, Kno
 
 LONGEST_NAME = 128  # letters
 MOST_FEATURES = 50_000_000
-MOST_NUMBERS = 1 << 30  # of a model that is only described
+MOST_NUMBERS = 1 << 30  # of a described model
 
 
 class Run(Section):
@@ -45,7 +45,7 @@ class Privacy(Section):
     mechanism: Annotated[str, KnownWord(is_mechanism, lambda: one_of(NONE, *MECHANISMS))] = key(
         NONE,
         "",
-        "how a client's releases are made private; with none, no privacy is claimed",
+        "how a client's releases are made private; none claims no privacy",
     )
     epsilon: float | None = key(
         None,
@@ -63,8 +63,8 @@ class Privacy(Section):
     clip: Annotated[float, Field(gt=0)] | LayerSteps | None = key(
         None,
         "a number above 0, or a list of [numbers, clip]",
-        "C, the length that each record's gradient is clipped to; a list clips each layer by itself, in the order of the "
-        "model's numbers; under batch-clip, C is for a client's whole update",
+        "C, the length that each record's gradient is clipped to; a list clips each layer separately, in the order of the "
+        "model's numbers; under batch-clip, C applies to a client's whole update",
     )
     norm_bound: float | None = key(
         None, POSITIVE, "R, the length that a longer record (x, 1) is scaled down to; local needs it", gt=0
@@ -72,7 +72,7 @@ class Privacy(Section):
     records: Annotated[int, Field(ge=1)] | Counts | None = key(
         None,
         "a whole number of at least 1, or a list of one per client",
-        "the number of records that each client declares; typed in, never counted from data",
+        "the number of records that each client declares; stated, never counted from data",
     )
 
     @model_validator(mode="after")
@@ -81,7 +81,7 @@ class Privacy(Section):
         if self.mechanism == NONE:
             if given:
                 raise ValueError(
-                    f'privacy.{given[0]} does nothing with privacy.mechanism = "none"; '
+                    f'privacy.{given[0]} has no effect with privacy.mechanism = "none"; '
                     f"remove that key, or choose a mechanism"
                 )
             return self
@@ -89,21 +89,21 @@ class Privacy(Section):
             if name not in given:
                 raise ValueError(f'privacy.{name} is missing; privacy.mechanism = "{self.mechanism}" needs it')
         if self.epsilon is None and self.sigma is None:
-            raise ValueError("privacy.epsilon or privacy.sigma is missing; state what may be spent, the noise, or both")
+            raise ValueError("privacy.epsilon or privacy.sigma is missing; state the budget, the noise, or both")
         return self
 
 
-# -- what only terms have ----------------------------------------------------------------------------------------------
+# -- tables of terms only ----------------------------------------------------------------------------------------------
 
 
 def _as_name(value: str) -> str:
     if not (value.strip() and value.isprintable()):
-        raise ValueError("names are texts that can be printed")
+        raise ValueError("names must be printable")
     return value
 
 
 Name = Annotated[str, Field(min_length=1, max_length=LONGEST_NAME), AfterValidator(_as_name)]
-_NAME = f"a text of 1 to {LONGEST_NAME} letters that can be printed"
+_NAME = f"a printable text of 1 to {LONGEST_NAME} letters"
 _DTYPE = one_of("float64", "float32")
 _LABELS = "a list of labels in rising order"
 
@@ -117,7 +117,7 @@ class _ClientsTable(Section):
     @model_validator(mode="after")
     def _one_per_client(self) -> Self:
         if len(set(self.names)) != len(self.names):
-            raise ValueError("two clients have one name")
+            raise ValueError("two clients have the same name")
         if len(self.weights) != len(self.names):
             raise ValueError(f"clients.weights has {len(self.weights)} numbers for {len(self.names)} clients")
         return self
@@ -141,15 +141,15 @@ class _OursTable(Section):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What a policy may call the objective."""
+        """The names by which a policy may allow the objective."""
         return (self.kind,)
 
     def objective(self) -> Objective:
-        """The objective of these terms; ValueError or ConfigError for classes that are none."""
+        """Return the objective of these terms; raise ValueError or ConfigError for invalid classes."""
         _check_classes(self.classes)
         kind, many = OBJECTIVES[self.kind], None if self.classes is None else len(self.classes)
         if kind.numbers and many is not None:
-            raise ValueError(f"{kind.about} predicts numbers, and there are no classes of them")
+            raise ValueError(f"{kind.about} predicts numbers, which have no classes")
         if not kind.numbers and self.label_range is not None:
             raise ValueError(f"{kind.about} has no label_range")
         if many is not None and not kind.fits(many):
@@ -184,7 +184,7 @@ class _OwnTable(Section):
         return self.kind, self.sha256
 
     def objective(self) -> Described:
-        """What the terms describe. Without ``labels`` they are of old: two classes are -1 and +1 but for a neural model."""
+        """Return the described model. Old terms have no ``labels``: their two classes are -1 and +1, except in a neural model."""
         _check_classes(self.classes)
         signed = self.labels is None and len(self.classes) == 2 and not library_of(self.kind)
         kind = np.dtype(self.dtype)
@@ -194,7 +194,7 @@ class _OwnTable(Section):
 
 
 def _check_schema(raw: dict[str, Any]) -> dict[str, Any]:
-    """One text for what it says; whatever numbers and names a peer wrote, `Schema` holds them to its limits."""
+    """Require the canonical form; `Schema` checks a peer's numbers and names against its limits."""
     try:
         made = Schema.of(raw)
     except ConfigError as error:
@@ -205,7 +205,7 @@ def _check_schema(raw: dict[str, Any]) -> dict[str, Any]:
 
 
 class TermsTable(Section):
-    """A whole text of terms."""
+    """The complete terms."""
 
     federation: Name = key(..., _NAME, "")
     run: Run
@@ -219,7 +219,7 @@ class TermsTable(Section):
 
     @staticmethod
     def read(raw: Any) -> TermsTable:
-        """The terms that plain data say; ValueError, in a sentence, for what is none."""
+        """Read terms from plain data; raise ValueError if they are invalid."""
         check_values(raw)
         goal = raw.get("objective") if isinstance(raw, dict) else None
         kind = goal.get("kind") if isinstance(goal, dict) else None

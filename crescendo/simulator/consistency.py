@@ -5,8 +5,7 @@ Gradients are ordered by labels. The (h+1)-th gradient of client c in round i ha
     t  =  rho(c, i, h)  =  s_0 + .. + s_{i-1}  +  the place of c's (h+1)-th entry in the assignment of round i
 
 and its model must hold all updates labelled 0 .. t - tau(t) - 1. Under the rule of rounds it must hold every update
-of the
-rounds below i - d. Pairs that were declared absent or void are excluded from the check, and listed.
+of the rounds below i - d. Pairs that were declared absent or void are excluded from the check, and listed.
 """
 
 from __future__ import annotations

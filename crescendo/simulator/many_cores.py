@@ -17,8 +17,7 @@ def clients_at_a_time(most: int | None, terms: Terms, objective: Objective, data
     """Return the number of clients to compute at a time: at most ``most``, and one if the objective forbids threads.
 
     If ``most`` is None, the length of the rounds decides; a child process gets one, since its parent uses the other
-    cores.
-    The results do not depend on the number.
+    cores. The results do not depend on the number.
     """
     if most is not None and (isinstance(most, bool) or not isinstance(most, int) or most < 1):
         raise UsageError(f"cores must be a whole number, 1 or more, got {most!r}")

@@ -1,10 +1,8 @@
 """Rehearsal of a run: the sequence of calls that each client will receive, found without computing gradients.
 
 The virtual clock does not depend on the values in a model: speeds, latencies, losses and crashes come from a separate
-random
-stream, and the wait rule counts slots. So the same simulation, with small models that never change, asks every client
-for the
-same slots, interrupted by the same broadcasts, as the run itself will.
+random stream, and the wait rule counts slots. So the same simulation, with small models that never change, asks every
+client for the same slots, interrupted by the same broadcasts, as the run itself will.
 """
 
 from __future__ import annotations

@@ -8,8 +8,7 @@ them from the moment the client starts them, and the simulation waits for the th
 end.
 
 Every client does the same operations in the same order as without threads: one thread at a time runs its slots, and
-only
-the simulation changes its counters. An exception in a client's code is raised where it would be without threads.
+only the simulation changes its counters. An exception in a client's code is raised where it would be without threads.
 """
 
 from __future__ import annotations

@@ -99,10 +99,8 @@ class Timing:
     """Speed (slots per second) and start of every client, network latency, and failures.
 
     A lost message is resent after ``resend`` seconds, until it arrives. A duplicate draws its own latency, so
-    messages can
-    overtake each other. A client that has been away for ``absent_after`` seconds is declared absent; with None the
-    server
-    waits for it.
+    messages can overtake each other. A client that has been away for ``absent_after`` seconds is declared absent;
+    with None the server waits for it.
     """
 
     speeds: tuple[float, ...]
@@ -136,10 +134,8 @@ class Timing:
         """Return one of the three timings of the experiments.
 
         *lock-step*: every client computes one slot per second, and messages take no time. *staggered*: the same, but
-        client c
-        starts c/n of round 0 later. *heterogeneous*: speeds from 1 to 4 in equal ratios, and a log-normal latency
-        with a
-        median of a twentieth of round 0.
+        client c starts c/n of round 0 later. *heterogeneous*: speeds from 1 to 4 in equal ratios, and a log-normal
+        latency with a median of a twentieth of round 0.
         """
         n, first = terms.clients, terms.before(1) / terms.clients
         if name == "lock-step":

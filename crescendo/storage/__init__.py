@@ -1,1 +1,1 @@
-"""What outlives the process: the server's journal and the client's ledger."""
+"""Durable state: the server's journal, the client's ledger, and their upkeep."""

@@ -1,8 +1,8 @@
-"""Stored formats: the number that each kind of file carries, and which numbers this program reads.
+"""Stored formats: the format number of each kind of file, and the numbers that this program reads.
 
-Every file that one version writes and another may open has its number in it. A program reads its own number and those before it
-down to ``oldest``; a file of a newer one is refused before anything of it is changed. docs/compatibility.md has the promise, and
-what a new number asks of its author.
+Every file that another version may open holds a format number. A program reads numbers from ``oldest`` to its own; it
+refuses a newer file without changing it. docs/compatibility.md has the compatibility promise, and the steps for a new
+number.
 """
 
 from pathlib import Path
@@ -17,15 +17,15 @@ class OtherFormat(DataError):
 
 
 class StoredFormat(NamedTuple):
-    """One kind of file: the format that is written, the oldest that is read, where the number stands, and who reads it."""
+    """One kind of file: the format written, the oldest format read, the place of the number, and the module that reads it."""
 
     what: str
     writes: int
     oldest: int
     where: str
     reader: str
-    before: str = "one of the two minor versions before"  # the program that reads what is older than ``oldest``
-    magic: bytes = b""  # of a file that begins with this and the number, as one digit
+    before: str = "one of the two minor versions before"  # the program that reads older formats
+    magic: bytes = b""  # first bytes of the file, followed by the number as one digit
 
     @property
     def opening(self) -> bytes:
@@ -33,7 +33,7 @@ class StoredFormat(NamedTuple):
         return self.magic + str(self.writes).encode()
 
     def check(self, path: Path, found: int) -> None:
-        """`OtherFormat` unless this program reads format ``found``."""
+        """Raise `OtherFormat` unless this program reads format ``found``."""
         if found > self.writes:
             raise OtherFormat(
                 f"{path} has format {found} of a {self.what}, and Crescendo {__version__} knows {self.writes} at most; use the "
@@ -46,12 +46,12 @@ class StoredFormat(NamedTuple):
             )
 
     def reads(self, opening: bytes) -> bool:
-        """Are these the first bytes of a file that this program reads?"""
+        """Return True if these are the first bytes of a file that this program reads."""
         number = self.number_in(opening)
         return number is not None and self.oldest <= number <= self.writes
 
     def number_in(self, opening: bytes) -> int | None:
-        """The number in the first bytes of a file; None if they are not of this kind."""
+        """Return the number in the first bytes of a file; None if it is not of this kind."""
         number = opening.removeprefix(self.magic)[:1]
         return int(number) if opening.startswith(self.magic) and number.isdigit() else None
 

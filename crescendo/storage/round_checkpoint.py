@@ -1,11 +1,11 @@
-"""Checkpoint of a round: what a client has made of the round in hand, so that a kill costs it seconds and not the round.
+"""Checkpoint of a client's current round, so that a kill costs seconds of work instead of the whole round.
 
-A checkpoint has the records that were drawn and what was computed from them, before any noise: it is as sensitive as the records.
-So only its owner may read it from its first byte on, a newer one takes its place whole, and it goes when the round is over. It
-has no noise and nothing that noise is drawn from: that happens once, when the round is released.
+A checkpoint holds the drawn records and intermediate results, before any noise, so it is as sensitive as the records.
+Its file is private to its owner from the first byte, replaced atomically, and removed when the round is over. It
+holds no noise and no random state for noise: noise is drawn once, when the round is released.
 
-Nothing rests on a checkpoint but time. Whatever is doubtful about one (a checksum, another format, other records, another
-ledger) is a reason to remove it; the round is then drawn anew, of which nothing was sent yet.
+A checkpoint only saves time. Any doubt about one (a wrong checksum, another format, other records, another ledger) is
+a reason to remove it; the round, of which nothing was sent, is then drawn again.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from crescendo.storage.state_file import State
 from crescendo.whole_files import whole_file
 
 _SUFFIX, _DRAFT = ".checkpoint", ".checkpoint-draft"
-_COUNTERS = ("me", "round", "h", "k", "epoch", "yours", "sent_rounds")  # of the client, as it exports them
+_COUNTERS = ("me", "round", "h", "k", "epoch", "yours", "sent_rounds")  # of the client's export
 
 
 class RoundCheckpoint(NamedTuple):
     """A round between two of its slots.
 
-    ``about`` says whose it is, ``starts`` how many processes have gone on from it. ``client`` is what a client exports: where the
-    round began follows from it. ``made`` is what its worker exports.
+    ``about`` identifies its owner, and ``starts`` counts the processes that have resumed from it. ``client`` is the
+    client's export, which implies the start of the round; ``made`` is its worker's export.
     """
 
     about: dict[str, str]
@@ -44,11 +44,11 @@ class RoundCheckpoint(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Bytes on disk, but for a few."""
+        """The approximate number of bytes on disk."""
         return self._state().size
 
     def write(self, path: Path) -> None:
-        """Put it on disk in the place of the one before; OSError, and that one stays, if it cannot be."""
+        """Replace the previous checkpoint on disk; on OSError the previous one stays."""
         with whole_file(path, _DRAFT) as file:
             self._state().write(file, CHECKPOINT)
 
@@ -61,7 +61,7 @@ class RoundCheckpoint(NamedTuple):
 
     @classmethod
     def read(cls, path: Path) -> RoundCheckpoint | None:
-        """The checkpoint at ``path``, None if there is none; DataError, which says why, if what is there cannot be used."""
+        """Read the checkpoint at ``path``; None if there is no file, DataError with the reason if it is unusable."""
         try:
             with path.open("rb") as file:
                 found = State.read(file, CHECKPOINT)
@@ -71,7 +71,7 @@ class RoundCheckpoint(NamedTuple):
             client = {name: fields[name] for name in _COUNTERS} | {"base": arrays["client.base"]}
             client["sent"] = [arrays[f"client.sent.{i}"] for i in client["sent_rounds"]]
             made = {name.removeprefix("made."): a for name, a in arrays.items() if name.startswith("made.")}
-            whole = {"frame": None, "put_aside": None}  # the round begins where its client's own view is
+            whole = {"frame": None, "put_aside": None}  # the round starts at its client's own view
             return cls(fields["about"], int(fields["starts"]), client | whole, made)
         except FileNotFoundError:
             return None
@@ -82,7 +82,7 @@ class RoundCheckpoint(NamedTuple):
             KeyError,
             TypeError,
             AttributeError,
-        ) as error:  # its checksum is right and its words are not
+        ) as error:  # valid checksum, invalid content
             raise DataError(f"it is not what a checkpoint has in it: {type(error).__name__}") from error
 
 
@@ -95,7 +95,7 @@ def _why_not(path: Path) -> str:
 
 
 def checkpoint_path(folder: Path, terms: str) -> Path:
-    """Where a client's folder has the checkpoint of a federation, by the digest of its terms.
+    """Return the path of a federation's checkpoint in a client's folder, from the digest of its terms.
 
     >>> checkpoint_path(Path("alice"), "0123456789abcdef" * 4).name
     'round-0123456789abcdef.checkpoint'
@@ -104,16 +104,16 @@ def checkpoint_path(folder: Path, terms: str) -> Path:
 
 
 def remove_checkpoint(path: Path) -> None:
-    """Remove a checkpoint and what a kill has left of one that was being written; OSError if one of them stays."""
+    """Remove a checkpoint and the draft of an interrupted one; raise OSError if a file cannot be removed."""
     for there in (path, path.with_suffix(_DRAFT)):
         with suppress(FileNotFoundError):
             system.unlink(there)
 
 
 def remove_stale(folder: Path, terms: Iterable[str]) -> list[tuple[Path, str]]:
-    """Remove every checkpoint in a client's folder but those of federations with these terms, and every unfinished one.
+    """Remove every unfinished checkpoint in a client's folder, and every other one except those of these terms.
 
-    What could not be removed, and why.
+    Return the files that could not be removed, with the reasons.
     """
     kept, stay = {checkpoint_path(folder, one) for one in terms}, []
     for found in [*folder.glob(f"round-*{_SUFFIX}"), *folder.glob(f"round-*{_DRAFT}")]:

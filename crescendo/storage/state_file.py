@@ -1,7 +1,7 @@
-"""State file: plain data and raw arrays in one file, behind the number of its format and a checksum of all the rest.
+"""State file: plain data and raw arrays in one file, after a format number and a checksum of the rest.
 
-No pickle: the plain data are JSON, an array is its bytes. What does not have the checksum in front of it was never written whole,
-or was damaged since, and is not read.
+No pickle: plain data are stored as JSON, arrays as raw bytes. A file whose checksum does not match was cut short or
+damaged, and is not read.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ import numpy as np
 from crescendo.core.arrays import Array
 from crescendo.storage.formats import StoredFormat
 
-_KINDS = "biuf"  # of numbers: an array of anything else would not be its bytes
+_KINDS = "biuf"  # numeric dtypes; other arrays cannot be stored as raw bytes
 
 
 class State(NamedTuple):
-    """What is in such a file: ``fields`` that JSON knows, and arrays by name."""
+    """The content of a state file: ``fields`` as JSON, and arrays by name."""
 
     fields: dict[str, Any]
     arrays: dict[str, Array]
 
     @property
     def size(self) -> int:
-        """Bytes of the arrays, which are all of it but a few."""
+        """The bytes of the arrays, almost all of the file."""
         return sum(array.nbytes for array in self.arrays.values())
 
     def write(self, file: BinaryIO, kind: StoredFormat) -> None:
-        """Write it at the beginning of an empty file."""
+        """Write the state to an empty file."""
         pieces, hashed = list(self._pieces()), hashlib.sha256()
         for piece in pieces:
             hashed.update(piece)
@@ -42,7 +42,7 @@ class State(NamedTuple):
 
     @classmethod
     def read(cls, file: BinaryIO, kind: StoredFormat, arrays: bool = True) -> State | None:
-        """What is in a file; None if it is damaged or of another kind. Without ``arrays`` they are checked and not kept."""
+        """Read a file; None if it is damaged or of another kind. With ``arrays`` False they are verified but not kept."""
         opening, digest = file.read(len(kind.opening)), file.read(32)
         if not kind.reads(opening) or hashlib.file_digest(file, "sha256").digest() != digest:  # type: ignore[arg-type]
             return None

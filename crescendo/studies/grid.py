@@ -1,10 +1,8 @@
 """The grid of a sweep: every combination of the values listed by ``--over`` options.
 
 An option is ``KEY=VALUES``: a dotted key of the run file, then values separated by commas. A value is TOML or a bare
-word,
-as for ``--set``, or a range ``A..B`` of whole numbers, both ends included. Commas within quotes, brackets and braces
-are
-part of a value.
+word, as for ``--set``, or a range ``A..B`` of whole numbers, both ends included. Commas within quotes, brackets and
+braces are part of a value.
 """
 
 from __future__ import annotations

@@ -43,10 +43,9 @@ class Interval:
         ``least_spread``.
 
         ``within`` is the range of the measure. An interval that leaves the range shows that the values are too few,
-        or too
-        close to a limit, to count as normal. Three or more shares then get the interval of arcsin sqrt(x), whose spread
-        hardly depends on the mean. In all other cases there are no bounds: truncating the interval would hide the
-        problem.
+        or too close to a limit, to count as normal. Three or more shares then get the interval of arcsin sqrt(x),
+        whose spread hardly depends on the mean. In all other cases there are no bounds: truncating the interval would
+        hide the problem.
 
         >>> Interval.of([0.4, 0.6], within=SHARE)
         Interval(mean=0.5, low=None, high=None, count=2)

@@ -57,8 +57,8 @@ def opened(out: Path | None, kind: str, pages: Sequence[str], keeps: bool = True
     """Open the store of a study of this ``kind`` ("comparison", "sweep"), new or resumed, for one process at a time.
 
     With ``keeps`` False no outcome is stored, the next call starts over, and the folder holds pages only. The study
-    writes
-    ``pages`` at its end; those of an earlier study are deleted first, so that they cannot be mistaken for new ones.
+    writes ``pages`` at its end; those of an earlier study are deleted first, so that they cannot be mistaken for new
+    ones.
     """
     if out is None:
         yield PointStore(None)

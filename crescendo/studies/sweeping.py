@@ -170,10 +170,8 @@ def sweep(
     "run.seed=0..4"]``.
 
     With ``out``, the folder gets a file for every finished point, then ``sweep.csv`` and ``sweep.html``. The same
-    call on the
-    same folder resumes where it stopped. ``memory`` replaces the records and the model that the config names, the
-    same in
-    every run; `crescendo.sweep` accepts them directly.
+    call on the same folder resumes where it stopped. ``memory`` replaces the records and the model that the config
+    names, the same in every run; `crescendo.sweep` accepts them directly.
     """
     axes = axes_of(over)
     memory.check_out(out)

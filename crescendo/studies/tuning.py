@@ -1,12 +1,10 @@
 """Tuning: the same number of trials for every algorithm, scored on records held out of the training part.
 
 The tuner refuses a data set with a test part, so its choice cannot rest on test records. All trials share one seed,
-which no
-run of the comparison uses. The search is stratified: it divides the range of an option into as many parts as there
-are trials,
-and each trial draws from a different part. All algorithms get the same factors of the step size. The middle trial is
-the
-unchanged run file with the algorithm's defaults, so tuning never does worse on the validation part than no tuning.
+which no run of the comparison uses. The search is stratified: it divides the range of an option into as many parts as
+there are trials, and each trial draws from a different part. All algorithms get the same factors of the step size.
+The middle trial is the unchanged run file with the algorithm's defaults, so tuning never does worse on the validation
+part than no tuning.
 """
 
 from __future__ import annotations

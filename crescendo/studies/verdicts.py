@@ -5,8 +5,7 @@ clocks. A statement uses the interval of the mean difference, which can be narro
 suggest.
 
 On n test records an accuracy is a multiple of 1/n, so a few seeds may all show exactly the same difference. The
-spread of
-the differences is therefore at least that of rounding to 1/n: otherwise two seeds could prove anything.
+spread of the differences is therefore at least that of rounding to 1/n: otherwise two seeds could prove anything.
 """
 
 from __future__ import annotations

@@ -131,7 +131,7 @@ def test_a_model_of_ones_own_is_the_callers_copy_by_its_hash(tmp_path: Path) -> 
     }
     agreed = served(tmp_path / "served", np.zeros(640), **own)
     x = np.zeros((2, 64))
-    with pytest.raises(CrescendoError, match="no code is taken from a federation; name a copy of it that you trust"):
+    with pytest.raises(CrescendoError, match="hold no code; name a copy that you trust"):
         crescendo.load(tmp_path / "served").predict(x)
     assert agreed.size == 640
     assert crescendo.load(tmp_path / "served", objective=f"{mine}:Softmax").predict(x).tolist() == [0, 0]
@@ -237,11 +237,11 @@ HOSTILE: dict[str, tuple[Callable[[Path], object], str]] = {
     ),
     "pickle": (_pickled, "damaged"),
     "bomb": (_bomb, "damaged"),
-    "too short": (_changed(model=np.zeros(5)), "its terms are about 6 numbers"),
-    "complex": (_changed(model=np.zeros(6, dtype=complex)), "its terms are about 6 numbers"),
-    "matrix": (_changed(model=np.zeros((6, 6))), "its terms are about 6 numbers"),
+    "too short": (_changed(model=np.zeros(5)), "its terms describe 6 numbers"),
+    "complex": (_changed(model=np.zeros(6, dtype=complex)), "its terms describe 6 numbers"),
+    "matrix": (_changed(model=np.zeros((6, 6))), "its terms describe 6 numbers"),
     "other terms": (_changed(terms=np.array("0" * 64)), "damaged"),
-    "other federation": (_changed(federation=np.array("another")), "not those that it names"),
+    "other federation": (_changed(federation=np.array("another")), "do not match the digest"),
     "text of numbers": (_changed(text=np.zeros(9)), "damaged"),
     "deep json": (_terms(lambda text: "[" * 100_000), "cannot use"),
     "no terms": (_terms(lambda text: "{}"), "cannot use"),
@@ -263,7 +263,7 @@ def test_a_hostile_file_is_one_sentence(name: str, tmp_path: Path) -> None:
 
 def test_a_federation_that_goes_on_has_no_model_yet(tmp_path: Path) -> None:
     (tmp_path / "served" / "journal").mkdir(parents=True)
-    with pytest.raises(CrescendoError, match=r"not finished; model.npz is there once its last round is done"):
+    with pytest.raises(CrescendoError, match=r"not finished; model.npz appears after its last round"):
         crescendo.load(tmp_path / "served")
 
 

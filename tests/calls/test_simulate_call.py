@@ -205,7 +205,7 @@ def test_a_private_call_counts_nothing_that_others_see() -> None:
         ),
         (lambda: untyped(X, Y, epsilon=1.0, records="all", classes=["late", "on time"]), "privacy.records"),
         (lambda: untyped(X, Y, epsilon=1.0, records=9, classes=["late", "on time"]), "privacy.records = 9"),
-        (lambda: untyped(X, Y, records=9), "privacy.records does nothing"),
+        (lambda: untyped(X, Y, records=9), "privacy.records has no effect"),
         (lambda: untyped(X, Y, test=2.0), "test is a share from 0 to 1"),
         (lambda: untyped(X, Y, overrides="run.seed=1"), "overrides is a list"),
         (lambda: untyped(X, Y[:-1]), "one label a record"),

@@ -155,7 +155,7 @@ COMMANDS: list[tuple[str, str, int, str]] = [
     ("asked nobody", "status 127.0.0.1:1", 1, "does not answer: nothing is listening there; is the server running"),
     ("joined with no such data", f"{JOIN} --policy policy.toml --data no.csv", 1, "there is no file no.csv; check the path"),
     ("joined with no policy", f"{JOIN} --policy no.toml", 1, "`crescendo join --help` shows one"),
-    ("forgot the policy's delta", f"{JOIN} --policy no_delta.toml", 1, "delta is missing; add for example delta = 1e-6"),
+    ("forgot the policy's delta", f"{JOIN} --policy no_delta.toml", 1, "delta is missing; add, for example, delta = 1e-6"),
     ("mistyped the policy's key", f"{JOIN} --policy typo_policy.toml", 1, "no key mechanism; did you mean mechanisms?"),
     ("gave a run file as policy", f"{JOIN} --policy run.toml", 1, "run.toml is a run file, not a policy"),
     ("joined from afar in the clear", JOIN.replace("127.0.0.1", "10.0.0.1") + " --policy policy.toml", 1, "so TLS is needed"),

@@ -70,11 +70,11 @@ WRONG_VALUES = [
     ("objective.options={a = 1}", 'objective.options is for networks and for kind = "file.py:Name" only; remove it'),
     ("privacy.mechanism=magic", 'privacy.mechanism must be "none", "minibatch", "local" or "batch-clip", not "magic"'),
     ("privacy.mechanism=minibatch", 'privacy.delta is missing; privacy.mechanism = "minibatch" needs it'),
-    ("privacy.sigma=2.0", 'privacy.sigma does nothing with privacy.mechanism = "none"; remove that key, or choose a mechanism'),
+    ("privacy.sigma=2.0", 'privacy.sigma has no effect with privacy.mechanism = "none"; remove that key, or choose a mechanism'),
     ("privacy.epsilon=0", "privacy.epsilon must be a number above 0, not 0"),
     (
         "privacy={mechanism = 'local', delta = 1e-6, clip = 1.0, records = 100}",
-        "privacy.epsilon or privacy.sigma is missing; state what may be spent, the noise, or both",
+        "privacy.epsilon or privacy.sigma is missing; state the budget, the noise, or both",
     ),
     ("evaluate.without_noise=true", "evaluate.without_noise is for a private run; remove it, or choose a privacy.mechanism"),
     ("evaluate.every=0", "evaluate.every must be a whole number of at least 1, not 0"),
@@ -86,8 +86,7 @@ WRONG_VALUES = [
     ),
     (
         "schedule.rounds=",
-        "schedule must have exactly one of gradients, gradients_per_client and rounds, and has none; "
-        "it says how long the run is",
+        "schedule must have exactly one of gradients, gradients_per_client and rounds, the length of the run, but has none",
     ),
     ("schedule.sizes.kind=powr", f'schedule.sizes.kind must be {SIZES}, not "powr"; did you mean "power"?'),
     ("schedule.sizes={scale = 3}", f"schedule.sizes.kind is missing; add {SIZES}"),
@@ -192,7 +191,7 @@ WRONG_TOGETHER = [
         ["schedule.sizes={kind='theorem', d=1, m=3}"],
         "schedule.sizes: the recipe needs m + 1 >= 2e(d+1): with d=1, m must be 10 or more, got 3",
     ),
-    (["schedule.steps={kind='theorem'}"], 'schedule.steps.m is missing; sizes of kind "theorem" would give it, these do not'),
+    (["schedule.steps={kind='theorem'}"], 'schedule.steps.m is missing; only sizes of kind "theorem" imply it'),
     (
         ["schedule.wait={tau='theorem', m=20}", "objective.l2=0"],
         'schedule.wait.tau = "theorem" needs a strongly convex objective; set objective.l2 above 0, such as 1/N',

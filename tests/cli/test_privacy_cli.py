@@ -260,7 +260,7 @@ def test_a_promise_can_be_taken_back() -> None:
     after = json_of("account", "--ledger", "my.ledger")
     assert after["left"]["delta"] == found["left"]["delta"], "after the first charge a sum gives nothing back"
     for words, hint in [
-        (["--ledger", "my.ledger", "--close", "summer"], "was closed before"),
+        (["--ledger", "my.ledger", "--close", "summer"], "is already closed"),
         (["--ledger", "my.ledger", "--close", "sumer"], "did you mean 'summer'?"),
         (["--ledger", "my.ledger", "--close", "x", "--delta", "1e-6"], "goes with --ledger FILE and no other option"),
         (["private.toml", "--close", "x"], "goes with --ledger FILE and no other option"),

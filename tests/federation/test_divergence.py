@@ -25,7 +25,7 @@ NOISE = "the noise is 8 times as long"
         (5.0, 1.0, NOISE, f"the run did not learn: the loss went from 0.693 to 5; {NOISE}"),
         (0.6945, 0.01, NOISE, "the run diverged: the loss rose from 0.693 to 0.6945; schedule.steps.eta0 <= 0.002"),
         (5.0, 1.0, None, "the run diverged: the loss rose from 0.693 to 5; a smaller step size"),
-        (float("nan"), 1.0, NOISE, "the run diverged: the loss grew beyond every number"),
+        (float("nan"), 1.0, NOISE, "the run diverged: the loss became infinite"),
     ],
 )
 def test_the_cause_is_told_by_the_rise_the_steps_and_the_noise(

@@ -97,7 +97,7 @@ def test_held_out_records_train_nothing(tmp_path: Path, private: bool) -> None:
 def test_what_is_declared_is_held_against_the_records_that_train(tmp_path: Path) -> None:
     terms = agreed(privacy={**MINIBATCH, "records": 150})  # which allow 256
     path = table(tmp_path, records(400))
-    with pytest.raises(DataError, match="has 400 records, and terms that declare 150"):
+    with pytest.raises(DataError, match="has 400 records, but terms that declare 150"):
         RecordSource(str(path)).read(terms, 0)
     assert 150 < len(RecordSource(str(path), test=0.5).read(terms, 0).records) < 256
 

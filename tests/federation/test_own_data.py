@@ -73,7 +73,7 @@ def test_a_mistyped_column_is_found_in_the_header_line(name: str, tmp_path: Path
     plain = table(tmp_path).read_bytes()
     (tmp_path / name).write_bytes(gzip.compress(plain) if name.endswith(".gz") else plain)
     with pytest.raises(
-        UsageError, match=r"--label asks for the column 'lat', and the columns of .* hour, a, b, year, late"
+        UsageError, match=r"--label asks for the column 'lat', but the columns of .* hour, a, b, year, late"
     ):
         RecordSource(str(tmp_path / name), label="lat").check()
     with pytest.raises(UsageError, match="--part asks for the column 'airline'"):

@@ -95,7 +95,7 @@ def test_features_that_the_schema_does_not_make_are_refused() -> None:
         agreed(serve={**SERVED["serve"], "features": 5})
     raw = json.loads(agreed().text)
     raw["objective"]["features"] = 5
-    with pytest.raises(Refused, match="the terms say 5 features, and their schema makes 6"):
+    with pytest.raises(Refused, match="the terms state 5 features, but their schema makes 6"):
         build_terms(canonical(raw))
 
 
@@ -230,4 +230,4 @@ def test_a_table_whose_labels_are_others_is_warned_of_by_the_label_of_the_schema
     source = written(tmp_path, "a.csv", "died,age,bmi,city\n" + "maybe,1,20,Oslo\n" * 3 + "yes,1,20,Oslo\n")
     log: list[str] = []
     source.tell(source.read(agreed(), 0), lambda event, **facts: log.append(str(facts.get("says"))))
-    assert any("3 of 4 records are left out" in says and "the column 'died' the label" in says for says in log)
+    assert any("3 of 4 records are left out" in says and "the column 'died' the agreed label" in says for says in log)

@@ -39,7 +39,7 @@ def test_pairs_of_rounds_and_clients_are_refused_beyond_the_bound_with_what_woul
     for clients, most in ((1, 36), (3, 12)):
         for rounds in (most - 1, most):
             assert build_terms(text_of(shares, rounds, clients)).terms.rounds == rounds
-        with pytest.raises(Refused, match=f"rounds times clients may be 36; at most {most} rounds would pass"):
+        with pytest.raises(Refused, match=f"rounds times clients may be at most 36; use at most {most} larger rounds"):
             build_terms(text_of(shares, most + 1, clients))
 
 

@@ -108,7 +108,7 @@ def test_terms_hold_the_hash_of_our_file_and_a_client_allows_it_by_its_name() ->
     agreed = build_terms(terms_text(read(served)))
     assert agreed.learns[0] == "jax:jax_nets.py:mlp"
     assert with_copy(agreed, ModelFile.read("mlp", asked="--model")).objective.size == agreed.objective.size
-    with pytest.raises(Refused, match=r"network of Crescendo's own, jax:mlp; allow it with --model jax:mlp"):
+    with pytest.raises(Refused, match=r"one of Crescendo's own networks, jax:mlp; allow it with --model jax:mlp"):
         with_copy(agreed, None)
     with pytest.raises(Refused, match=r"both sides need the same version and --model jax:mlp"):
         with_copy(agreed, ModelFile.read("torch:mlp"))

@@ -655,7 +655,7 @@ def test_a_variance_that_late_updates_brought_below_0_is_taken_for_0() -> None:
     ("more", "sentence"),
     [
         ({"combine": "sum"}, r'layer 2 \(BatchNorm1d\) keeps .* 2 times too far; use clients.combine = "mean"'),
-        ({"blocks": 2}, "move in every round; leave schedule.blocks out"),
+        ({"blocks": 2}, "must move; leave schedule.blocks out"),
         (
             {"mechanism": "minibatch"},
             r"layer 2 \(BatchNorm1d\) of Sequential keeps running .*; use GroupNorm in its place",

@@ -109,11 +109,11 @@ def test_terms_hold_numbers_and_terms_that_say_auto_are_refused() -> None:
 
 
 def test_what_auto_cannot_know_is_refused_with_what_to_write() -> None:
-    with pytest.raises(ConfigError, match=r"needs to know how long records are.*write the steps"):
+    with pytest.raises(ConfigError, match=r"needs a bound on the length of records.*write the steps"):
         terms_text(read(served(mechanism="none")))
     with pytest.raises(ConfigError, match=r"needs privacy\.norm_bound"):
         terms_text(read(served(mechanism="batch-clip")))
-    with pytest.raises(ConfigError, match=r"says how smooth it is.*Softmax does not; write the steps"):
+    with pytest.raises(ConfigError, match=r"known smoothness.*Softmax is unknown; write the steps"):
         prepare(read(run_file(objective={"kind": "torch:own_model.py:Softmax"})))
 
 

@@ -92,7 +92,7 @@ def test_a_file_of_another_shape_costs_nothing_and_the_server_hears_nothing_of_i
     async def play() -> None:
         async with live_server(tmp_path / "served", SERVED) as on:
             log: list[dict[str, Any]] = []
-            with pytest.raises(DataError, match=r"secret\.csv has 2 features and the terms say 3"):
+            with pytest.raises(DataError, match=r"secret\.csv has 2 features, but the terms state 3"):
                 await joined(on, tmp_path, tmp_path / "secret.csv", log)
             assert [line["event"] for line in log] == ["accounting", "declined"] and "secret.csv" in log[-1]["reason"]
             assert [facts["reason"] for facts in on.events("declined")] == [CANNOT] and "secret" not in str(on.log)
@@ -112,8 +112,8 @@ PACKED = gzip.compress((HEADER + GOOD).encode(), mtime=0)  # the same in every p
     [
         ("mine.csv", b"", "has no records; it needs a header line"),
         ("mine.csv", b"1,2,3,0\n" * 9, "no header line"),
-        ("mine.csv", b"a,b,late\n1,2,0\n", "2 features and the terms say 3"),
-        ("mine.csv", b"a,b,c,d,late\n", "4 features and the terms say 3"),
+        ("mine.csv", b"a,b,late\n1,2,0\n", "2 features, but the terms state 3"),
+        ("mine.csv", b"a,b,c,d,late\n", "4 features, but the terms state 3"),
         ("mine.csv", b"\x89PNG\r\n\x1a\n" + bytes(99), "not UTF-8"),
         ("mine.csv", b"a," * 600_000, "first line of more than 1048575 bytes"),
         ("mine.csv.gz", PACKED[:-9], "cut short or damaged"),
@@ -125,7 +125,7 @@ PACKED = gzip.compress((HEADER + GOOD).encode(), mtime=0)  # the same in every p
         (
             "mine.csv",
             (HEADER + GOOD * 9).encode(),
-            "540 records, and terms that declare 300 for this client are about 512",
+            "540 records, but terms that declare 300 for this client allow at most 512",
         ),
         ("mine.txt", b"what\n" * 513, "513 records"),
     ],
@@ -183,7 +183,7 @@ def test_a_test_part_beside_a_clients_file_is_none_of_its_business(tmp_path: Pat
 
 def test_a_private_client_has_its_own_file_and_no_part_of_one(tmp_path: Path) -> None:
     (tmp_path / "all.csv").write_text(HEADER + GOOD)
-    with pytest.raises(DataError, match="must be this client's own records and no more"):
+    with pytest.raises(DataError, match="must hold only this client's own records"):
         RecordSource(str(tmp_path / "all.csv"), part="iid").read(agreed(), 0)
 
 

@@ -57,7 +57,7 @@ def test_the_recipe_with_the_theorem_s_g_and_gamma_is_the_theorem_s_own() -> Non
 
 def test_a_recipe_gives_the_theorem_s_steps_and_delay_no_m() -> None:
     for schedule in ({"steps": {"kind": "theorem"}}, {"steps": FALLING, "wait": WAITING}):
-        with pytest.raises(ConfigError, match=r'\.m is missing; sizes of kind "theorem" would give it, these do not'):
+        with pytest.raises(ConfigError, match=r'\.m is missing; only sizes of kind "theorem" imply it'):
             certified({"sizes": {"kind": "recipe", "gamma": 1.0, "d": 0, "m": 50}, **schedule})
 
 
@@ -66,7 +66,7 @@ def test_sizes_that_are_not_the_theorem_s_own_are_told_apart_from_steps_that_are
     others: list[dict[str, Any]] = [{"kind": "constant", "size": 9}, {**OWN["sizes"], "per_client": True}]
     for sizes in others:
         found = certified({"sizes": sizes, "steps": typed})
-        assert found.theorem is None and "the sizes are not" in found.notes[-1]
+        assert found.theorem is None and "the round sizes are not" in found.notes[-1]
     found = certified({**OWN, "steps": FALLING})
     assert found.within_theorem and not found.theorem.bounds and "not about this run" in found.notes[-1]
     low = certified({**OWN, "steps": {**typed, "m1": 5.0}})
@@ -145,4 +145,4 @@ def test_terms_say_m1_where_there_are_masks_and_without_it_mean_what_they_meant(
 
 def test_the_theorem_s_schedule_with_the_mean_says_that_the_theorem_is_about_the_sum() -> None:
     found = certified({**OWN, "wait": WAITING}, clients={"count": 2})
-    assert found.theorem is None and 'clients.combine = "sum" holds a run against it' in found.notes[-1]
+    assert found.theorem is None and 'set clients.combine = "sum"' in found.notes[-1]

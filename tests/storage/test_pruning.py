@@ -98,7 +98,7 @@ def test_a_snapshot_that_the_disk_gives_back_otherwise_never_gets_its_name(
         monkeypatch.setattr(system, "fsync", spoils)
         server.snapshot_if_possible()
         assert numbers(tmp_path) == [7, 4] and first_record(tmp_path) == 4
-        assert "read back otherwise" in server.notes[-1]
+        assert "differ from the data written" in server.notes[-1]
     with opened(tmp_path) as again:
         assert state_of(again) == before
 
@@ -116,7 +116,7 @@ def test_a_state_that_changes_while_it_is_written_never_becomes_a_snapshot(
     with opened(tmp_path, prune=True) as server:
         run_some(server, 0, 1)
         monkeypatch.setattr(State, "_pieces", flipped)
-        with pytest.raises(OSError, match="read back otherwise"):
+        with pytest.raises(OSError, match="differ from the data written"):
             server.snapshot()
         assert not numbers(tmp_path)
 

@@ -1,1 +1,1 @@
-"""The server's state on disk: an append-only journal, snapshots beside it, and the server that resumes from them."""
+"""The server's state on disk: an append-only journal, its snapshots, and the server that resumes from them."""

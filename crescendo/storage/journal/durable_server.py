@@ -1,18 +1,19 @@
-"""A server that forgets nothing it has said: the core's server over a journal.
+"""Durable server: the core's server over a journal, which never loses anything it has published.
 
-`submit` checks an entry, applies it in memory and keeps its bytes; `commit` writes them and only then publishes: what
-`broadcast`, `settled`, `k`, `epoch` and `model` say is what was published, never what is only in memory. An entry that is refused
-(`PeerError`) leaves no trace. So a runtime's loop is: submit the messages that have come; commit; send what `Published` says.
-`JournalFailed` means: end the process.
+`submit` checks an entry, applies it in memory and keeps its bytes. `commit` writes the bytes and only then publishes:
+`broadcast`, `settled`, `k`, `epoch` and `model` give the published state, never state that is only in memory. A
+refused entry (`PeerError`) leaves no trace. So a runtime's loop is: submit the messages that have come; commit; send
+the content of `Published`. On `JournalFailed` the process must end.
 
-A folder holds the journal, snapshots and a lock. Opening it again replays the journal from the newest sound snapshot: the same
-entries in the same order, so the same state bit for bit. `replay` adds the model up from the first entry on, by itself.
+A folder holds the journal, snapshots and a lock. To open it again is to replay the journal from the newest sound
+snapshot: the same entries in the same order, so the same state bit for bit. `replay` independently adds the model up
+from the first entry.
 
-Opened from an older state (a tail that had to be cut, a folder put back from a backup) the server may lack what it once said.
-It sees the first when it opens, the second from what a client has seen (`witness`); either begins a new epoch, in which clients
-accept a smaller k and send again what is missing.
+A server opened from an older state (a torn tail that was cut, a folder restored from a backup) may lack entries that
+it once published. It detects the first case when it opens, the second from the state that a client has seen
+(`witness`). Either begins a new epoch, in which clients accept a smaller k and resend the missing updates.
 
-Any thread may call. While one commits, others go on reading and submitting: the disk and the arithmetic run side by side.
+Any thread may call. While one commits, others can read and submit: the disk and the arithmetic run in parallel.
 """
 
 import hashlib
@@ -49,20 +50,23 @@ from crescendo.storage.journal.server_state import ServerState
 from crescendo.storage.journal.snapshots import KEPT, Snapshot
 from crescendo.whole_files import sync_folder
 
-SNAPSHOT_BYTES = 64 << 20  # of journal between snapshots, or 16 times the model's if that is more
+SNAPSHOT_BYTES = 64 << 20  # of journal between snapshots, or 16 times the model if that is larger
 SNAPSHOT_ENTRIES = 50_000
 
 
 class Published(NamedTuple):
-    """What a commit made public: whether a broadcast is due to all, and the settled rounds of each client whose set changed."""
+    """The effect of a commit: ``due`` if all clients need a broadcast, and the settled rounds of each client that changed."""
 
     due: bool
     acks: dict[int, Settled]
 
 
 class _News(NamedTuple):
-    """The state as it is in memory, to be published once it is on disk: a word to the clients of which something changed, how
-    many updates were late, who is present, and what a client that comes now starts the round from, if that is not the newest."""
+    """The state in memory, to be published once it is on disk.
+
+    It has the word for each changed client, the count of late updates, the clients present, and the start model for a
+    client that joins now, if that is not the newest model.
+    """
 
     word: Word
     late: int
@@ -71,11 +75,11 @@ class _News(NamedTuple):
 
 
 class DurableServer:
-    """The federation in ``folder``: begun there with ``model`` if it is empty, else resumed.
+    """The federation in ``folder``: resumed, or begun with ``model`` if the folder is empty.
 
-    ``terms`` is the canonical text that was agreed on, ``make`` builds `Terms` from it; a folder of other terms is refused.
-    ``present`` are the clients that rounds wait for from the start (all, if not given). With ``prune`` each snapshot removes the
-    journal before the last but one: the folder stays small, and cannot be replayed from its first entry.
+    ``terms`` is the agreed canonical text, and ``make`` builds `Terms` from it; a folder with other terms is refused.
+    ``present`` are the clients that rounds wait for from the start (default: all). With ``prune`` each snapshot
+    removes the journal before the last but one: the folder stays small, but cannot be replayed from its first entry.
     """
 
     def __init__(
@@ -93,17 +97,17 @@ class DurableServer:
         self.folder, self.notes = Path(folder), list[str]()
         self._terms, self._prune = terms, prune
         self.digest = hashlib.sha256(terms.encode()).hexdigest()  # of the canonical text
-        # Taken in this order: one commit at a time; the state and the records; what is published.
+        # Lock order: one commit at a time; the state and the records; the published state.
         self._commits, self._guard, self._publishing = system.RLock(), system.RLock(), system.Lock()
         self.model: Floats = np.zeros(0)
         self._start: tuple[Floats, SettledRounds] | None = None
-        self.k = self.epoch = self.late = 0  # late: updates applied after their round was complete without them
-        self.present: Bools = np.zeros(0, dtype=np.bool_)  # whom rounds wait for
+        self.k = self.epoch = self.late = 0  # late: updates applied after their round had completed without them
+        self.present: Bools = np.zeros(0, dtype=np.bool_)  # the clients that rounds wait for
         self._records: list[tuple[int, list[bytes | memoryview]]] = []  # submitted since the last commit
-        self._changed: set[int] = set()  # clients of which something was submitted since the last commit
+        self._changed: set[int] = set()  # clients with entries since the last commit
         self._settled: dict[int, Settled] = {}
-        self._snapshot_at = self._snapshot_written = 0  # of the newest: entries, bytes of this process
-        self._since = 0  # bytes of journal after it that were there already
+        self._snapshot_at = self._snapshot_written = 0  # of the newest snapshot: entries, bytes written by this process
+        self._since = 0  # bytes of journal after it that existed at opening
         self._lock: int | None = lock_folder(self.folder)
         self._journal: Journal | None = None
         try:
@@ -134,7 +138,7 @@ class DurableServer:
         self.close()
 
     def close(self) -> None:
-        """Let go of the folder. What was not committed is forgotten; the server has not acknowledged it."""
+        """Release the folder. Uncommitted entries are lost; the server has not acknowledged them."""
         with self._commits, self._guard:
             if self._journal is not None:
                 self._journal.close()
@@ -145,9 +149,9 @@ class DurableServer:
     # -- entries in ----------------------------------------------------------------------------------------------------
 
     def submit(self, entry: Entry, delta: Vector | None = None) -> bool:
-        """Apply an entry in memory and keep it for the next commit; `PeerError` if it is refused. False if it changes nothing.
+        """Apply an entry in memory and keep it for the next commit; return False if it changes nothing.
 
-        ``delta`` spares decoding the entry's bytes once more.
+        Raise `PeerError` if the entry is refused. ``delta`` saves decoding the entry's bytes again.
         """
         with self._guard:
             journal, state = self._open(), self._state
@@ -164,19 +168,19 @@ class DurableServer:
                     self._note_changed(entry)
             except BaseException as error:
                 if taken or not isinstance(error, CrescendoError):
-                    journal.close()  # memory may be ahead of the journal: nothing more may be said
+                    journal.close()  # memory may be ahead of the journal: publish nothing more
                 raise
             return taken
 
     def refuse_beyond(self, largest: float) -> None:
-        """From now on refuse an update that would give the model a larger number. What the journal holds already stays."""
+        """Refuse, from now on, an update that would push a number of the model beyond ``largest``; keep past updates."""
         with self._guard:
             self._state.server.largest = largest
 
     def witness(self, client: int, epoch: int, k: int, acknowledged: Settled, last: int | None = None) -> bool:
-        """A client says what it has seen. True if that is more than is here, so that a new epoch begins; commit then.
+        """Compare the state that a client has seen with ours; begin a new epoch and return True if the client is ahead.
 
-        ``last`` is its last round, if it says so: a client of which that cannot be is not believed.
+        Commit after True. ``last`` is the client's own last round, if it sent one; an impossible one is refused.
         """
         with self._guard:
             after = self._state.epoch_after(client, epoch, k, acknowledged)
@@ -187,18 +191,18 @@ class DurableServer:
             return after is not None
 
     def check_last(self, client: int, last: int) -> None:
-        """Refuse what a client says of its last round if it cannot be."""
+        """Refuse an impossible last round from a client."""
         with self._guard:
             self._state.server.check_last(client, last)
 
     @property
     def pending(self) -> int:
-        """Entries that wait for a commit."""
+        """The number of entries waiting for a commit."""
         self._open()
         return len(self._records)
 
     def commit(self) -> Published:
-        """Wait until all that was submitted before is on disk, and publish it."""
+        """Wait until every submitted entry is on disk, and publish the state."""
         with self._commits:
             with self._closing_on_error() as journal:
                 with self._guard:
@@ -208,14 +212,14 @@ class DurableServer:
             self._snapshot_if_due()
             return published
 
-    # -- what is published ---------------------------------------------------------------------------------------------
+    # -- published state ---------------------------------------------------------------------------------------------
 
     def broadcast(self, client: int) -> Broadcast:
-        """What to tell a client now."""
+        """Return the current broadcast for a client."""
         return self.word([client]).to(client)
 
     def word(self, clients: Iterable[int], model: bool = True) -> Word:
-        """What to tell these clients now; without the model, only what is settled. With d = 0 the model is v_k, until the end."""
+        """Return the current word for these clients; without the model, only settled rounds. With d = 0 the model is v_k."""
         with self._publishing:
             if model and self._start is not None:
                 started, rounds = self._start
@@ -224,38 +228,38 @@ class DurableServer:
             return Word(yours, self.k, self.epoch, self.model if model else None)
 
     def settled(self, client: int) -> Settled:
-        """The rounds of a client of which nothing more will come: the acknowledgement."""
+        """Return the settled rounds of a client, its acknowledgement: no more updates are expected for them."""
         return self._settled[client]
 
     def is_void(self, round: int, client: int) -> bool:
-        """Is this round settled, and was it never applied?"""
+        """Return True if this round is settled but was never applied."""
         with self._guard:
             return self._state.server.is_void(round, client)
 
     def start_of(self, client: int) -> int:
-        """The round that a client has to go on with, once its `Back` is committed."""
+        """Return the round at which a client must resume once its `Back` is committed."""
         return max(self.k, self.last(client) + 1)
 
     def last(self, client: int) -> int:
-        """The last round that a client is known to have sent, -1 for none."""
+        """Return the last round known to be sent by a client, -1 if there is none."""
         return self._state.server.last(client)
 
     @property
     def finished(self) -> bool:
-        """Every round of the run is complete."""
+        """True once every round of the run is complete."""
         return self.k == self._state.terms.rounds
 
     @property
     def instances(self) -> dict[int, str]:
-        """Who is registered: client -> instance."""
+        """The registered instance of each client."""
         return dict(self._state.instances)
 
     # -- snapshots -----------------------------------------------------------------------------------------------------
 
     def snapshot(self, prune: bool | None = None) -> None:
-        """Commit, and make a snapshot, so that the next start is quick; OSError if the disk does not take it.
+        """Commit and write a snapshot, so that the next start is quick; raise OSError if the disk refuses it.
 
-        ``prune``, else what the server was opened with, removes the journal before the last but one sound snapshot.
+        With ``prune`` (default: the server's own setting), remove the journal before the last but one sound snapshot.
         """
         with self._commits, self._guard:
             journal = self._open()
@@ -266,10 +270,10 @@ class DurableServer:
             self._remove_old(journal, self._prune if prune is None else prune)
 
     def snapshot_if_possible(self) -> None:
-        """`snapshot`; a disk that does not take it is noted, as it would only have been a shortcut."""
+        """Try a `snapshot`; on failure only add a note, since a snapshot is just a shortcut."""
         try:
             self.snapshot()
-        except OSError as error:  # try again after as much more
+        except OSError as error:  # try again after the same amount of journal
             self.notes.append(f"a snapshot could not be written ({error.strerror}); see to the disk")
             self._count_from_here()
 
@@ -310,7 +314,7 @@ class DurableServer:
 
     @contextmanager
     def _closing_on_error(self) -> Iterator[Journal]:
-        """After an error, or an interrupt, memory may be ahead of the journal: nothing more may be said."""
+        """Close the journal on an error or interrupt: memory may be ahead of it, so nothing more may be published."""
         journal = self._open()
         try:
             yield journal
@@ -319,13 +323,13 @@ class DurableServer:
             raise
 
     def _write_records(self) -> None:
-        """What was submitted goes to disk; the next commit publishes it."""
+        """Write the submitted entries to disk; the next commit publishes them."""
         with self._closing_on_error() as journal:
             records, self._records = self._records, []
             journal.write(records)
 
     def _newest_snapshot(self) -> tuple[Snapshot | None, bool]:
-        """The newest one that is sound and of this journal, and whether the journal ends before something that was there."""
+        """Return the newest sound snapshot of this journal, and True if the journal ends before one of the snapshots."""
         journal, ahead, useless = self._open(), False, list[Path]()
         for path in Snapshot.paths(self.folder):
             snapshot = Snapshot.read(path)
@@ -336,13 +340,13 @@ class DurableServer:
         else:
             snapshot = None
             journal.check_whole()
-        for path in useless:  # only now: if the server could not do without them, all stays as it was found
+        for path in useless:  # only now: if the server needed them, the folder stays unchanged
             self.notes.append(f"{path.name} is damaged or not of this journal; removed, the journal is read instead")
             system.unlink(path)
         return snapshot, ahead
 
     def _remove_old(self, journal: Journal, prune: bool) -> None:
-        """Remove what the newest sound snapshots make superfluous. While there are fewer than two, nothing goes."""
+        """Remove files that the two newest sound snapshots make superfluous; with fewer than two, remove nothing."""
         paths, sound = Snapshot.paths(self.folder), list[Path]()
         for path in paths:
             if len(sound) < KEPT and self._is_sound(path, journal):

@@ -1,13 +1,15 @@
-"""The server's journal: a list of records on disk that only grows, and that decides what happened.
+"""The server's journal: an append-only list of records on disk, the authoritative history of a federation.
 
-`write` appends a batch of records and returns when the disk has them (group commit); the caller batches. The server acknowledges
-a record only after that. A sync that fails leaves it open what is on disk, and the operating system may forget that it failed:
-the journal is dead then (`JournalFailed`), the process has to end, and the next one reads what is there.
+`write` appends a batch of records and returns once they are on disk (group commit); the caller forms the batches. The
+server acknowledges a record only after that. After a failed sync the content of the disk is unknown, and the
+operating system may forget the failure. The journal is then dead (`JournalFailed`): the process must end, and the
+next one reads the disk.
 
-Records lie in *segments*, files named by the number of their first record. All but the last were complete and synced before
-the next was made, so damage there is damage (`JournalDamaged`: refused). In the last one a crash may leave a torn end. Each
-record says how many were synced when it was written: a record that does not add up and that a later one calls synced is
-damage; if none does, it is the torn tail, and is cut off together with what follows (`Journal.cut` says how much).
+Records lie in *segments*, files named by the number of their first record. Every segment but the last was complete
+and synced before the next was made, so an error in it is damage (`JournalDamaged`: refused). In the last one a crash
+may leave a torn end. Each record holds the number of records synced when it was written. An invalid record is damage
+if a later record counts it as synced. Otherwise it is the torn tail, and is cut off together with everything after it
+(`Journal.cut` has the size).
 """
 
 import fcntl
@@ -40,24 +42,24 @@ Batch = Sequence[tuple[int, Sequence[bytes | memoryview]]]  # kind and body, in 
 
 
 class JournalFailed(CrescendoError):
-    """A write or sync failed, so what is on disk is not known: end the process; the next one reads what is there."""
+    """A write or sync failed, so the content of the disk is unknown: end the process; the next one reads the disk."""
 
 
 class _Cut(NamedTuple):
-    """What was cut off a torn tail: from which record on, and how many bytes."""
+    """The torn tail that was cut off: its first record, and its size."""
 
     number: int
     bytes: int
 
 
 class Journal:
-    """The journal in ``folder``; begun if there is none. One process at a time: the caller locks the folder."""
+    """The journal in ``folder``, begun if missing. One process at a time: the caller locks the folder."""
 
     def __init__(self, folder: Path, segment_bytes: int = SEGMENT_BYTES) -> None:
         self.folder, self._segment_bytes, self._segments = folder, segment_bytes, Segments(folder)
-        self.end = 0  # how many records there are
+        self.end = 0  # number of records
         self.check = 0  # checksum of the last record
-        self.written = 0  # bytes, since it was opened
+        self.written = 0  # bytes since opening
         self._marker = b""
         self._file: SegmentFile | None = None
         self.cut: _Cut | None = None
@@ -67,17 +69,17 @@ class Journal:
             self.close()
             raise
 
-    # -- what is there -------------------------------------------------------------------------------------------------
+    # -- reading -------------------------------------------------------------------------------------------------------
 
     def read(self, start: int = 0) -> Iterator[Record]:
-        """The records on disk from number ``start`` on, one at a time; `JournalDamaged` where they do not add up."""
+        """Yield the records on disk from number ``start`` on; raise `JournalDamaged` at an invalid one."""
         for record in self._segments.records(start):
             if record.number >= self.end:
                 return
             yield record
 
     def check_before(self, number: int) -> int | None:
-        """The checksum of the record before ``number``, if a segment begins there or it is the end; else None."""
+        """Return the checksum of the record before ``number`` if a segment begins or the journal ends there, otherwise None."""
         if number == self.end:
             return self.check
         path = self._segments.path(number)
@@ -87,11 +89,11 @@ class Journal:
             return Scan(path, file).check
 
     def reaches(self, number: int) -> bool:
-        """Does it go on from record ``number``, at which a segment began before a snapshot was made there?"""
+        """Return True if the journal still reaches record ``number``, where a segment began before a snapshot was made."""
         return number < self.end or self._segments.path(number).exists()
 
     def check_whole(self) -> None:
-        """Refuse a journal whose beginning was pruned: without a snapshot it says nothing."""
+        """Refuse a journal whose beginning was pruned: it is useless without a snapshot."""
         first = Segments.first_in(self._segments.paths()[0])
         if first > 0:
             raise JournalDamaged(
@@ -112,7 +114,7 @@ class Journal:
             size = HEAD.size * len(batch) + sum(lengths)
             file.append(self._pieces(batch, lengths), size)
             file.sync()
-        except BaseException as error:  # an interrupt too: what is on disk is not known
+        except BaseException as error:  # an interrupt too: the content of the disk is unknown
             self.close()
             if not isinstance(error, OSError):
                 raise
@@ -123,14 +125,14 @@ class Journal:
             self._next_segment()
 
     def roll(self) -> None:
-        """Go on in a new segment, which makes all that is there so far read-only history."""
+        """Start a new segment, which makes all earlier records read-only history."""
         if self.check_alive().size > OPENING.size:
             self._next_segment()
 
     def prune(self, number: int) -> None:
-        """Remove the segments that only have records before ``number``. What they had cannot be replayed any more.
+        """Remove the segments with only records before ``number``, which can then no longer be replayed.
 
-        Oldest first, and each is gone from the disk before the next one goes: whenever this is cut short, no gap is left.
+        The oldest goes first, and each removal is synced before the next one, so an interruption leaves no gap.
         """
         for segment, following in itertools.pairwise(self._segments.paths()):
             if Segments.first_in(following) <= number:
@@ -138,7 +140,7 @@ class Journal:
                 sync_folder(self.folder)
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         file, self._file = self._file, None
         if file is not None:
             file.close()
@@ -152,7 +154,7 @@ class Journal:
         return self._file
 
     def _pieces(self, batch: Batch, lengths: Sequence[int]) -> Iterator[bytes | memoryview]:
-        """The bytes of records; each says how many were synced before it was written."""
+        """Yield the bytes of records; each holds the number of records synced before it."""
         for number, ((kind, body), length) in enumerate(zip(batch, lengths, strict=True), self.end):
             first = sealed(HEAD, self._marker, length, kind, number, self.end, check_of(body), self.check)
             self.check = int.from_bytes(first[-4:], "little")
@@ -170,7 +172,7 @@ class Journal:
             raise _failed(self.folder, error) from error
 
     def _begin(self, number: int, check: int) -> None:
-        """Make the segment that begins with record ``number``, and be sure that it is there."""
+        """Create the segment that begins with record ``number``, and sync it and its folder."""
         self._marker = system.urandom(8)
         self._file = SegmentFile(self._segments.path(number), 0, make=True)
         self._file.append([sealed(OPENING, JOURNAL.opening, self._marker, number, check)], OPENING.size)
@@ -198,7 +200,7 @@ class Journal:
         self._file = SegmentFile(last, scan.at)
         if self.cut is not None:
             self._file.truncate()
-        self._file.sync()  # what a killed process wrote may not be on disk yet, and will be told of from now on
+        self._file.sync()  # a killed process's records may not be on disk yet, and are acknowledged from now on
         sync_folder(self.folder)
 
 
@@ -207,7 +209,7 @@ def _failed(folder: Path, error: OSError) -> JournalFailed:
 
 
 def lock_folder(folder: Path) -> int:
-    """Lock a folder for this process, and make it if it is missing. Closing what is returned, or the end, unlocks it."""
+    """Lock a folder for this process, creating it if missing. Closing the returned handle, or exiting, unlocks it."""
     try:
         make_folder(folder)
         lock = system.open_file(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)

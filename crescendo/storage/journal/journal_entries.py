@@ -1,6 +1,6 @@
-"""What can stand in the server's journal, as frozen data, and its bytes. No pickle: fixed fields, JSON, raw floats.
+"""Entries of the server's journal, as frozen data and as bytes. No pickle: fixed fields, JSON, raw floats.
 
-A vector is kept as it came over the wire, with the place in the model where it begins, so that a replay needs nothing else.
+A vector is stored as it came over the wire, with its offset in the model, so that a replay needs no other input.
 """
 
 import json
@@ -29,7 +29,7 @@ class Opened:
 
 @dataclass(frozen=True, slots=True)
 class Registered:
-    """Client ``client`` came for the first time, as this instance; no other instance may use its name."""
+    """Client ``client`` joined for the first time, as this instance; no other instance may use its name."""
 
     client: int
     instance: str
@@ -48,7 +48,7 @@ class Received:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Summed:
-    """Several updates added up by an aggregator."""
+    """The sum of several updates, from an aggregator."""
 
     pairs: tuple[Pair, ...]
     wire: str
@@ -58,7 +58,7 @@ class Summed:
 
 @dataclass(frozen=True, slots=True)
 class Voided:
-    """The update of a round will never come, or was refused for good; ``reason`` says why."""
+    """The update of a round will never come, or was refused permanently for ``reason``."""
 
     round: int
     client: int
@@ -74,7 +74,7 @@ class Absent:
 
 @dataclass(frozen=True, slots=True)
 class Back:
-    """The client is here (again); ``last`` is the last round that it sent, -1 for none."""
+    """The client has joined or returned; ``last`` is the last round that it sent, -1 for none."""
 
     client: int
     last: int
@@ -89,7 +89,7 @@ class Left:
 
 @dataclass(frozen=True, slots=True)
 class NewEpoch:
-    """The server was opened from an older state than it had published; ``why`` says how that was seen."""
+    """The server was opened from a state older than it had published; ``why`` is the evidence."""
 
     epoch: int
     why: str = ""
@@ -106,7 +106,7 @@ _PAIR = struct.Struct("<QI")
 
 
 def to_bytes(entry: Entry) -> tuple[int, list[bytes | memoryview]]:
-    """The kind of a journal record, and its body in pieces; large bytes are not copied."""
+    """Return the kind of a journal record and its body in pieces, without copying large bytes."""
     match entry:
         case Received(round, client, wire, data, low):
             return _RECEIVED, [_UPDATE.pack(round, client, WIRES.index(wire), low), data]
@@ -121,7 +121,7 @@ def to_bytes(entry: Entry) -> tuple[int, list[bytes | memoryview]]:
 
 
 def from_bytes(kind: int, body: bytes) -> Entry:
-    """The entry in a record of the journal."""
+    """Decode the entry in a journal record."""
     try:
         return _read(kind, memoryview(body))
     except (KeyError, IndexError, TypeError, ValueError, struct.error) as error:
@@ -149,7 +149,7 @@ def _read(kind: int, body: memoryview) -> Entry:
 
 
 def delta_of(entry: Received | Summed) -> Vector:
-    """The numbers of an update or sum."""
+    """Decode the numbers of an update or sum."""
     return decode(entry.data, entry.wire, len(entry.data) // item_bytes(entry.wire))
 
 

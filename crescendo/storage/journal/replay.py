@@ -1,4 +1,4 @@
-"""What a server's journal adds up to, without the server: the check that its model is right bit for bit."""
+"""Replay of a server's journal without the server, to verify its model bit for bit."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from crescendo.storage.journal.segments import Segments
 
 
 def replay(folder: str | Path) -> Floats:
-    """The model that the journal adds up to, from its first entry on, in its order; the folder may be in use."""
+    """Apply the journal's updates in order from its first entry, and return the model; the folder may be in use."""
     model: Floats | None = None
     for record in Segments(Path(folder)).records():
         entry = from_bytes(record.kind, record.body)

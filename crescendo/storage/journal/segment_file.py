@@ -1,11 +1,11 @@
-"""The segment of a journal that is being written: bytes go to its end, and what is large goes past the system's cache.
+"""The journal segment being written: appends bytes, and writes large batches past the system's cache.
 
-The cache is of no use to a journal, which only a restart reads, and at a rate of hundreds of megabytes a second it costs more
-than all else: the system has to find memory for every page, copy into it and take it away again. A direct write hands the
-memory to the disk as it is, but only whole blocks, from an address that is one too. So a large group of records goes through
-a *stage*, a block-aligned piece of memory that is used again and again; what stands before the first whole block and after
-the last is written in the ordinary way. Where direct writes are not to be had (other systems, some file systems), all is, by
-the same stage: what is written is never held a second time.
+The cache is useless to a journal, which only a restart reads. At hundreds of megabytes a second it also costs more
+than everything else: the system has to find memory for every page, copy into it and reclaim it. A direct write hands
+our memory to the disk, but only in whole blocks from a block-aligned address. So a large batch of records goes
+through a *stage*, a reusable block-aligned buffer; the bytes before the first whole block and after the last are
+written normally. Where direct writes are not available (other systems, some file systems), everything is written
+normally through the same stage, never copied twice.
 """
 
 import errno
@@ -17,15 +17,15 @@ from pathlib import Path
 
 from crescendo import system
 
-BLOCK = 4096  # bytes; every disk's own blocks divide this
+BLOCK = 4096  # bytes; a multiple of every disk's own block size
 STAGE = 1 << 20  # bytes; with less the disk waits for us, with more we wait for it
-LARGE = 1 << 20  # bytes that are written together, from which on they go past the cache
+LARGE = 1 << 20  # bytes in one batch from which on it goes past the cache
 
 Piece = bytes | memoryview
 
 
 class SegmentFile:
-    """A file that grows from ``size`` bytes on. Nothing is on disk before `sync`. One writer at a time."""
+    """An append-only file that starts at ``size`` bytes, for one writer at a time. Only `sync` guarantees data on disk."""
 
     def __init__(self, path: Path, size: int, make: bool = False) -> None:
         flags = os.O_WRONLY | os.O_CLOEXEC | (os.O_CREAT | os.O_EXCL if make else 0)
@@ -35,7 +35,7 @@ class SegmentFile:
         self._stage: memoryview | None = None
 
     def truncate(self) -> None:
-        """Forget what lies beyond ``size``."""
+        """Discard the bytes beyond ``size``."""
         system.ftruncate(self._file, self.size)
 
     def append(self, pieces: Iterable[Piece], length: int) -> None:
@@ -49,7 +49,7 @@ class SegmentFile:
             self._write(chunk[whole:])
 
     def sync(self) -> None:
-        """Wait until all of it is on disk."""
+        """Wait until the whole file is on disk."""
         system.fdatasync(self._file)
 
     def close(self) -> None:
@@ -59,8 +59,8 @@ class SegmentFile:
                     system.close(file)
 
     def _staged(self, pieces: Iterable[Piece], first: int) -> Iterator[memoryview]:
-        """The bytes of ``pieces`` in the stage, as much as it holds at a time; ``first`` bytes for the first time."""
-        stage = self._stage = self._stage or memoryview(mmap.mmap(-1, STAGE))  # a page's beginning is a block's
+        """Yield the bytes of ``pieces`` through the stage, a stageful at a time; the first chunk has ``first`` bytes."""
+        stage = self._stage = self._stage or memoryview(mmap.mmap(-1, STAGE))  # page-aligned, so block-aligned
         room, used = first or STAGE, 0
         for piece in pieces:
             left = memoryview(piece)
@@ -87,13 +87,13 @@ class SegmentFile:
             except OSError as error:
                 if error.errno != errno.EINVAL:
                     raise
-                system.close(self._direct)  # a file system with other rules than ours
+                system.close(self._direct)  # this file system has other alignment rules
                 self._direct = None
         return system.pwrite(self._file, data, self.size)
 
 
 def _open_direct(path: Path) -> int | None:
-    """A second way to the file, past the cache; None where there is none."""
+    """Open the file for direct writes past the cache; None if the system has no direct writes."""
     with suppress(OSError, AttributeError):
         return system.open_file(path, os.O_WRONLY | os.O_CLOEXEC | os.O_DIRECT)
     return None

@@ -1,9 +1,10 @@
-"""The segments of a journal: how records lie in a file, and how they are read and checked. See `journal`.
+"""Segments of a journal: the layout of records in a file, and their reading and verification. See `journal`.
 
-A segment begins with its marker (8 random bytes, so that no peer can put a false record into its floats), the number of its
-first record and the checksum of the record before that. A record is the marker, its length, kind and number, how many records
-were synced when it was written, the checksums of its body, of the record before and of all this; then the body. Headers
-have a CRC-32. A body, which may be long, has an XXH3 of 64 bits: it is five times as fast here, and misses less.
+A segment begins with its marker (8 random bytes, so that no peer can hide a false record in its floats), the number
+of its first record, and the checksum of the record before. A record header has the marker, the record's length, kind
+and number, the number of records synced when it was written, and the checksums of its body, of the record before, and
+of the header; the body follows. Headers use CRC-32. A body, which may be long, uses a 64-bit XXH3: it is five times
+as fast here, and misses fewer errors.
 """
 
 import os
@@ -26,11 +27,11 @@ LONGEST = (1 << 32) - 1  # bytes of a record
 
 
 class JournalDamaged(DataError):
-    """A journal is damaged before its tail: nothing of it is used."""
+    """A journal is damaged before its tail, so none of it is used."""
 
 
 class Record(NamedTuple):
-    """One record. ``check`` is the checksum of its header, which covers the body and, link by link, all before it."""
+    """One record. ``check`` is its header's checksum, which covers the body and, as a chain, all earlier records."""
 
     number: int
     kind: int
@@ -39,13 +40,13 @@ class Record(NamedTuple):
 
 
 def sealed(layout: struct.Struct, *fields: bytes | int) -> bytes:
-    """The bytes of an `OPENING` or a `HEAD` with these fields; the last four are their checksum."""
+    """Return the bytes of an `OPENING` or a `HEAD` with these fields; the last four are their checksum."""
     data = layout.pack(*fields, 0)[:-4]
     return data + zlib.crc32(data).to_bytes(4, "little")
 
 
 def check_of(body: Iterable[bytes | memoryview]) -> int:
-    """The checksum of a record's body, given in pieces."""
+    """Return the checksum of a record's body, given in pieces."""
     found = xxhash.xxh3_64()
     for piece in body:
         found.update(piece)
@@ -53,34 +54,34 @@ def check_of(body: Iterable[bytes | memoryview]) -> int:
 
 
 class Segments:
-    """The segments in ``folder``: files that are named by the number of their first record."""
+    """The segments in ``folder``: files named by the number of their first record."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
     def path(self, number: int) -> Path:
-        """The file of the segment that begins with record ``number``."""
+        """Return the file of the segment that begins with record ``number``."""
         return self.folder / f"journal-{number:020d}"
 
     @staticmethod
     def first_in(path: Path) -> int:
-        """The number of the first record in a segment's file."""
+        """Return the number of the first record in a segment's file."""
         return int(path.name.removeprefix("journal-"))
 
     def paths(self) -> list[Path]:
-        """The files, oldest first, without one whose making was cut short."""
+        """Return the files, oldest first, except one whose creation was interrupted."""
         named = self._named()
         return named[:-1] if named and not _is_made(named[-1]) else named
 
     def unmade(self) -> list[Path]:
-        """The last file, if its making was cut short: nothing was ever in it."""
+        """Return the last file if its creation was interrupted; it never held a record."""
         return [path for path in self._named()[-1:] if not _is_made(path)]
 
     def _named(self) -> list[Path]:
         return sorted(self.folder.glob("journal-" + "[0-9]" * 20))
 
     def records(self, start: int = 0) -> Iterator[Record]:
-        """All whole records from number ``start`` on, up to a torn tail; `JournalDamaged` where they do not add up before it."""
+        """Yield valid records from number ``start`` up to a torn tail; raise `JournalDamaged` at an invalid one before it."""
         segments = self.paths()
         while len(segments) > 1 and self.first_in(segments[1]) <= start:
             segments.pop(0)
@@ -103,9 +104,10 @@ class Segments:
 
 
 class Scan:
-    """Reads one segment. Afterwards ``at`` is where the whole records end, ``number`` how many there are before that.
+    """Reads one segment. Afterwards ``at`` is the offset where valid records end, and ``number`` counts the records
+    before it.
 
-    ``size`` is how long it was at first. What is longer by the end was written meanwhile, and says nothing about damage.
+    ``size`` is the file's size at the start. Bytes beyond it were written meanwhile, and are no evidence of damage.
     """
 
     def __init__(self, path: Path, file: BinaryIO) -> None:
@@ -125,7 +127,7 @@ class Scan:
         self.at = OPENING.size
 
     def records(self, keep_bodies: bool = True) -> Iterator[Record]:
-        """The records that are whole and in their place."""
+        """Yield the records that are valid and in sequence."""
         while True:
             head = self._file.read(HEAD.size)
             if not _holds(head, HEAD.size):
@@ -141,11 +143,11 @@ class Scan:
 
     @property
     def torn(self) -> bool:
-        """There is something after the whole records."""
+        """True if bytes follow the valid records."""
         return self.at < self.size
 
     def check_torn(self) -> None:
-        """Refuse if a record after the one that does not add up says that this one was synced."""
+        """Refuse if a record after the invalid one counts it as synced."""
         for synced in self._later():
             if synced > self.number:
                 raise _damaged(self._path, f"is damaged at record {self.number}, and later records are there")
@@ -161,7 +163,7 @@ class Scan:
         return b"" if not left and found.intdigest() == check else None
 
     def _later(self) -> Iterator[int]:
-        """What the headers that can be found from here on say about how many were synced."""
+        """Yield the synced counts of all headers found from here on."""
         self._file.seek(self.at + 1)
         window = b""
         while piece := self._file.read(min(1 << 20, self.size - self._file.tell())):
@@ -176,7 +178,7 @@ class Scan:
 
 
 def _holds(data: bytes, size: int) -> bool:
-    """Is this a whole header with its checksum at the end?"""
+    """Return True for a complete header with a valid checksum at its end."""
     return len(data) == size and zlib.crc32(data[:-4]) == int.from_bytes(data[-4:], "little")
 
 
@@ -187,11 +189,11 @@ def _left(file: BinaryIO) -> int:
 def _is_made(path: Path) -> bool:
     if path.stat().st_size > OPENING.size or _holds(opening := path.read_bytes(), OPENING.size):
         return True
-    return JOURNAL.number_in(opening) not in (None, JOURNAL.writes)  # what another version makes it of is not known
+    return JOURNAL.number_in(opening) not in (None, JOURNAL.writes)  # another version's layout is unknown
 
 
 def _check_format(path: Path, opening: bytes) -> None:
-    """Refuse another format by its number, before its layout, which may be another too; but a damaged number is damage."""
+    """Refuse another format by its number, before reading its layout; a damaged number counts as damage."""
     number = JOURNAL.number_in(opening)
     if number is not None and not _holds(JOURNAL.opening + opening[len(JOURNAL.opening) :], OPENING.size):
         JOURNAL.check(path, number)

@@ -1,4 +1,4 @@
-"""What the entries of a journal add up to: the core's server, and who is registered. No I/O; the same entries, the same state."""
+"""The state that a journal's entries determine: the core's server and the registered instances. No I/O; deterministic."""
 
 from typing import Any, Self
 
@@ -21,11 +21,11 @@ from crescendo.storage.journal.journal_entries import (
     delta_of,
 )
 
-EPOCHS_AHEAD = 1_000_000  # a client that has seen more epochs than these beyond ours is not believed
+EPOCHS_AHEAD = 1_000_000  # a client more epochs ahead of ours is refused
 
 
 class OtherInstance(PeerError):
-    """The name is registered to another instance: a copy of the client's folder, or somebody else. Refuse it."""
+    """The name is registered to another instance: a copy of the client's folder, or an impostor. Refuse it."""
 
 
 class ServerState:
@@ -41,7 +41,7 @@ class ServerState:
         return cls(entry.digest, Server(terms, entry.model, entry.present))
 
     def apply(self, entry: Entry, delta: Vector | None = None) -> bool:
-        """What an entry means. False if it changes nothing, so that it need not be kept. ``delta``: its numbers, if known."""
+        """Apply an entry; return False if it changes nothing and need not be stored. ``delta`` is its numbers, if decoded."""
         match entry:
             case Received(round, client):
                 self.server.receive(Update(round, client, delta_of(entry) if delta is None else delta))
@@ -72,11 +72,11 @@ class ServerState:
         return True
 
     def low(self, round: int) -> int:
-        """Where the block of a round begins in the model."""
+        """Return the offset of a round's block in the model."""
         return self.terms.block(round, len(self.server.model))[0]
 
     def epoch_after(self, client: int, epoch: int, k: int, acknowledged: Settled) -> int | None:
-        """The epoch to begin if a client has seen more of this federation than is here; None if all is well."""
+        """Return the epoch to begin if a client has seen a later state of this federation than ours; None otherwise."""
         server = self.server
         seen = max(k, acknowledged.end)
         if seen > self.terms.rounds or epoch > server.epoch + EPOCHS_AHEAD:
@@ -91,13 +91,13 @@ class ServerState:
     # -- as plain data -------------------------------------------------------------------------------------------------
 
     def export(self) -> dict[str, Any]:
-        """Everything but the terms, as arrays and plain data."""
+        """Export the state except the terms, as arrays and plain data."""
         registered = sorted([c, name] for c, name in self.instances.items())
         return {**self.server.export(), "digest": self.digest, "instances": registered}
 
     @classmethod
     def restore(cls, terms: Terms, exported: dict[str, Any]) -> Self:
-        """The state that was exported, bit for bit."""
+        """Restore an exported state, bit for bit."""
         state = cls(str(exported["digest"]), Server.restore(terms, exported))
         state.instances = {int(c): str(name) for c, name in exported["instances"]}
         return state

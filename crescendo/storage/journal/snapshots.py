@@ -1,8 +1,9 @@
-"""Snapshots of a server's state: shortcuts through its journal, which decides. Losing one costs time, nothing else.
+"""Snapshots of a server's state: shortcuts through the journal, which is authoritative. Losing one costs only time.
 
-A snapshot is a file of plain data and raw arrays with its checksum in front. It is written beside, synced, read back from the
-disk and compared with the state, and only then takes its name: whatever has the name of a snapshot was sound once. It names the
-record of the journal that comes next and the checksum of the one before, so that it is never taken for another history's.
+A snapshot is a state file: plain data and raw arrays after a checksum. It is written as a draft, synced, read back
+from the disk and compared with the state, and only then renamed: every file named as a snapshot was sound once. It
+holds the number of the next journal record and the checksum of the record before, so it cannot be mistaken for a
+snapshot of another history.
 """
 
 import errno
@@ -18,11 +19,11 @@ from crescendo.storage.state_file import State
 from crescendo.whole_files import forget_cached, whole_file
 
 DRAFT = ".new"
-KEPT = 2  # sound ones, the newest: one may be damaged on its disk
+KEPT = 2  # newest sound snapshots: one may get damaged on disk
 
 
 class Snapshot(NamedTuple):
-    """The state after all records before ``number``, the last of which has the checksum ``check``."""
+    """The state after all records before ``number``; ``check`` is the checksum of the last of them."""
 
     number: int
     check: int
@@ -30,23 +31,23 @@ class Snapshot(NamedTuple):
 
     @staticmethod
     def paths(folder: Path) -> list[Path]:
-        """The files of the snapshots in ``folder``, newest first."""
+        """Return the snapshot files in ``folder``, newest first."""
         return sorted(folder.glob("snapshot-" + "[0-9]" * 20), reverse=True)
 
     @staticmethod
     def number_in(path: Path) -> int:
-        """The record that comes after the snapshot in a file, by the file's name."""
+        """Return the number of the record that follows a snapshot, from the file's name."""
         return int(path.name.removeprefix("snapshot-"))
 
     @staticmethod
     def remove_drafts(folder: Path) -> None:
-        """Remove what kills left of snapshots that were being written, each as large as a model."""
+        """Remove the drafts of interrupted snapshots, each as large as a model."""
         for draft in folder.glob(f"snapshot-*{DRAFT}"):
             system.unlink(draft)
 
     @classmethod
     def refuse_newer(cls, folder: Path) -> None:
-        """Refuse snapshots of a newer format: what a newer program pruned is in them alone, and a damaged one is removed."""
+        """Refuse snapshots of a newer format: they may hold state that a newer program pruned from the journal."""
         for path in cls.paths(folder):
             with path.open("rb") as file:
                 number = SNAPSHOT.number_in(file.read(len(SNAPSHOT.opening)))
@@ -55,7 +56,7 @@ class Snapshot(NamedTuple):
 
     @classmethod
     def read(cls, path: Path, arrays: bool = True) -> Self | None:
-        """The snapshot in a file; None if it is damaged. Without ``arrays`` all of it is checked and the model is not kept."""
+        """Read a snapshot; None if it is damaged. With ``arrays`` False the whole file is verified but the model not kept."""
         with path.open("rb") as file:
             found = cls._read(file, arrays)
         return found if found is not None and found.number == cls.number_in(path) else None
@@ -68,7 +69,7 @@ class Snapshot(NamedTuple):
         return cls(found.fields["number"], found.fields["check"], found.fields["state"] | found.arrays)
 
     def write(self, folder: Path) -> None:
-        """Put it on disk, where it was read back and found to be this state bit for bit; else OSError, and it is not there."""
+        """Write the snapshot, read it back and compare it bit for bit; on a mismatch raise OSError and leave no file."""
         arrays = {name: value for name, value in self.state.items() if isinstance(value, np.ndarray)}
         plain = {name: value for name, value in self.state.items() if name not in arrays}
         state = State({"number": self.number, "check": self.check, "state": plain}, arrays)
@@ -80,10 +81,10 @@ class Snapshot(NamedTuple):
         with draft.open("rb") as file:
             found = self._read(file)
         if found is None or found[:2] != self[:2] or {*found.state} != {*self.state} or self.differences(found.state):
-            raise OSError(errno.EIO, "it was read back otherwise than it was written")
+            raise OSError(errno.EIO, "the data read back differ from the data written")
 
     def differences(self, state: dict[str, Any]) -> list[str]:
-        """The fields in which an exported state is not this one, bit for bit; a snapshot of an older version has fewer."""
+        """Return the fields that differ from an exported state, bit for bit; an older version's snapshot has fewer fields."""
         return [name for name, value in state.items() if name in self.state and not _same(value, self.state[name])]
 
 

@@ -1,1 +1,1 @@
-"""The client's ledger on disk: what its records have spent, and the outbox of what was sent."""
+"""The client's ledger on disk: the spending of its records, and the outbox of its releases."""

@@ -1,4 +1,4 @@
-"""`account --close`: the owner of the records takes back what a federation was promised and has not been sent."""
+"""The `account --close` command: the owner of the records takes back the unsent part of a federation's promise."""
 
 import difflib
 import functools
@@ -13,7 +13,7 @@ from crescendo_dp.ledger.book import Price, tight
 
 @dataclass(frozen=True)
 class _Closed:
-    """A federation that can never be charged again, and the ledger before and after."""
+    """A federation that can never be charged again, with the ledger's summary before and after."""
 
     federation: str
     charged: int
@@ -23,10 +23,10 @@ class _Closed:
 
     @property
     def says(self) -> str:
-        """What was returned, and why no more."""
-        closed = f"{self.federation!r} is closed, for ever"
+        """The sentence that states the returned budget, and the reason for the rest."""
+        closed = f"{self.federation!r} is closed for good"
         if not self.charged:
-            return f"{closed}; nothing was charged, so all that it was promised is free again"
+            return f"{closed}; nothing was charged, so its whole promise is free again"
         sent = f"{self.charged:,} of its {self.rounds:,} rounds were charged and stay spent"
         if self._left(self.after) > self._left(self.before):
             return f"{closed}; {sent}, and the others are free again, counted by the ledger's Renyi order"
@@ -43,7 +43,7 @@ class _Closed:
 
 
 def close_federation(path: Path, federation: str, price: Price = tight) -> _Closed:
-    """Close a federation in the ledger at ``path``, or UsageError for one that is not open."""
+    """Close a federation in the ledger at ``path``; raise UsageError if it is not open."""
     price = functools.cache(price)
     with open_ledger(path) as ledger:
         before = ledger.summary(price)
@@ -54,6 +54,6 @@ def close_federation(path: Path, federation: str, price: Price = tight) -> _Clos
             raise UsageError(f"the ledger {path} has no federation {federation!r}; {hint}")
         one = known[federation]
         if one["closed"]:
-            raise UsageError(f"federation {federation!r} was closed before; what could be returned was")
+            raise UsageError(f"federation {federation!r} is already closed, and its unspent promise was returned")
         ledger.close_federation(federation, withdrawn=True)
         return _Closed(federation, one["charged"], one["rounds"], before, ledger.summary(price))

@@ -1,7 +1,7 @@
-"""The head of a ledger, noted outside it: the number of its entries, and the hash of them all.
+"""Note of a ledger's head outside the ledger: the number of its entries, and the hash of them all.
 
-A ledger that does not reach a noted head is an older copy, or another ledger. A note is one short line that is overwritten in
-place; its check word shows whether it is whole, and with a key also who wrote it.
+A ledger that does not reach a noted head is an older copy, or another ledger. A note is one short line, overwritten
+in place. Its check word proves that it is complete and, with a key, authentic.
 """
 
 import hashlib
@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 
 Head = tuple[int, str]
-_LENGTH, _MOST = 120, 200  # bytes that are written, and that are read
+_LENGTH, _MOST = 120, 200  # bytes written, and at most read
 
 
 def note(head: Head, key: bytes = b"") -> bytes:
@@ -24,7 +24,7 @@ def note(head: Head, key: bytes = b"") -> bytes:
 
 
 def noted(data: bytes, key: bytes = b"") -> Head | None:
-    """Return the head in a note; None for a torn one, or none at all."""
+    """Return the head in a note; None if the note is torn or empty."""
     words = data[:_MOST].decode(errors="replace").split()
     whole = len(words) >= 3 and words[-1] == _check_word(" ".join(words[:-1]), key)
     return (int(words[-3]), words[-2]) if whole else None

@@ -1,4 +1,4 @@
-"""The ledger's numbers as plain data, for its file and for people. None stands for an infinite number, as JSON has none."""
+"""The ledger's numbers as plain data, for its file and for summaries. None stands for infinity, which JSON lacks."""
 
 import math
 from dataclasses import asdict, fields
@@ -10,17 +10,17 @@ from crescendo_dp.planned_events import PlannedEvents
 
 
 def budget_body(budget: Budget, dataset: str, instance: str) -> dict[str, Any]:
-    """A ledger's first entry."""
+    """Return the body of a ledger's first entry."""
     return {**asdict(budget), "epsilon": _plain(budget.epsilon), "dataset": dataset, "instance": instance}
 
 
 def budget_of(body: dict[str, Any]) -> Budget:
-    """What `budget_body` wrote."""
+    """Read a body written by `budget_body`."""
     return Budget(_number(body["epsilon"]), body["delta"], body["split"])
 
 
 def promise_body(promise: Promise) -> dict[str, Any]:
-    """A sign-off, with the rate and sigma of every round."""
+    """Return the body of a sign-off, with the rate and sigma of every round."""
     return {
         "federation": promise.federation,
         "terms": promise.terms,
@@ -35,16 +35,18 @@ def promise_body(promise: Promise) -> dict[str, Any]:
 
 
 def promise_of(body: dict[str, Any]) -> Promise:
-    """What `promise_body` wrote."""
+    """Read a body written by `promise_body`."""
     plan = PlannedEvents.from_json(body["plan"])
     orders = None if body["orders"] is None else Orders(**body["orders"])
-    known = {field.name: body[field.name] for field in fields(Promise) if field.name in body}  # older ones have fewer
+    known = {
+        field.name: body[field.name] for field in fields(Promise) if field.name in body
+    }  # older bodies have fewer fields
     numbers = {name: _number(body[name]) for name in ("epsilon", "divergence")}
     return Promise(**{**known, **numbers, "plan": plan, "orders": orders})
 
 
 def summary_body(book: Book, price: Price) -> dict[str, Any]:
-    """What was promised, spent and left, and the same for each federation."""
+    """Return the amounts promised, spent and left, in total and per federation."""
     promised, spent = book.promised(), book.spent(price)
     return {
         **asdict(book.budget),

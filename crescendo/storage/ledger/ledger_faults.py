@@ -1,4 +1,4 @@
-"""What can be wrong with a ledger's file, each in one sentence: what happened and what to do."""
+"""Errors of a ledger's file, each with its cause and a remedy."""
 
 import sqlite3
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ from crescendo.errors import DataError, UsageError
 
 
 class LedgerDamaged(DataError):
-    """A ledger's file cannot be trusted any more; ``pages`` says that SQLite found pages that do not fit together."""
+    """A ledger's file can no longer be trusted; ``pages`` is True if SQLite found inconsistent pages."""
 
     def __init__(self, path: Path, what: str, pages: bool = False) -> None:
         super().__init__(
@@ -20,12 +20,12 @@ class LedgerDamaged(DataError):
 
 @contextmanager
 def explained(path: Path) -> Iterator[None]:
-    """Turn what SQLite says into one sentence."""
+    """Translate SQLite's errors into ours."""
     try:
         yield
     except sqlite3.Error as error:
         raise _explanation(error, path) from error
-    except ValueError as error:  # text that is none: a flipped bit can make it so
+    except ValueError as error:  # invalid text, for example after a flipped bit
         raise LedgerDamaged(path, str(error)) from error
 
 

@@ -1,19 +1,20 @@
-"""The ledger's file: a list of entries that only grows, and beside some entries the bytes that were sent.
+"""The ledger's file: an append-only list of entries, some of them with the bytes that were sent.
 
-SQLite, one transaction per entry, on disk (``synchronous=FULL``) before `append` returns. Write-ahead log: one sync a release,
-5 times the speed of a rollback journal; a clean close folds it into the one file. What it is guarded against:
+The file is an SQLite database with one transaction per entry, on disk (``synchronous=FULL``) before `append` returns.
+The write-ahead log needs one sync per release, 5 times as fast as a rollback journal; a clean close folds it into the
+one file. The file is guarded against:
 
-- *A kill at any instant.* An entry and its bytes are there together or not at all.
-- *Change.* Triggers refuse to change or remove an entry, to put one in out of turn, or to swap bytes. Round and federation
-  are unique among charges, whatever the program believes.
-- *Damage.* Each entry carries the hash of itself and of the one before. Bytes are held against the hash in their entry; if
-  they are damaged they are gone, which the caller takes for a void round.
-- *Two processes.* ``FILE.lock`` is locked for as long as the ledger is open. A reader may look on.
-- *A kill in the middle of an upgrade.* Older tables are brought up in one transaction (`ledger_schema`).
-- *An older copy* put in place of the file. ``FILE.lock`` notes the last entry; a ledger that ends before it is refused. A backup
-  says in its own header that it is one, and is charged nothing until its owner says so.
+- *A kill at any instant.* An entry and its bytes are stored together or not at all.
+- *Change.* Triggers refuse to change or remove an entry, to insert one out of sequence, or to swap bytes. Round and
+  federation are unique among charges, even if the program has a bug.
+- *Damage.* Each entry carries the hash of itself and of the entry before. Bytes are compared with the hash in their
+  entry; damaged bytes count as gone, and the caller declares the round void.
+- *Two processes.* ``FILE.lock`` is locked for as long as the ledger is open. A reader is allowed.
+- *A kill in the middle of an upgrade.* Older tables are migrated in one transaction (`ledger_schema`).
+- *An older copy* put in place of the file. ``FILE.lock`` notes the last entry; a ledger that ends before it is
+  refused. A backup is marked in its own header, and cannot be charged until its owner confirms it.
 
-After a failed write nobody knows what is on disk, so the file closes itself: open it again and read.
+After a failed write the content of the disk is unknown, so the file closes itself: open it again and read.
 """
 
 import fcntl
@@ -33,12 +34,12 @@ from crescendo.storage.ledger.head_note import note, read_note
 from crescendo.storage.ledger.ledger_faults import LedgerDamaged, explained
 from crescendo.whole_files import sync_folder, whole_file
 
-_GO_ON = ".go-on"  # what its owner puts beside a backup, to have it charged
+_GO_ON = ".go-on"  # a file placed next to a backup by its owner, to put it into use
 _START = hashlib.sha256(b"crescendo ledger").digest()
 
 
 class LedgerEntry(NamedTuple):
-    """One line of the ledger. ``body`` is plain data; ``digest`` hashes it and everything before it."""
+    """One entry of the ledger. ``body`` is plain data; ``digest`` hashes it and every entry before."""
 
     seq: int
     kind: str
@@ -47,7 +48,7 @@ class LedgerEntry(NamedTuple):
 
 
 class LedgerFile:
-    """The file at ``path``. Made if it is missing and ``create`` says so; an empty one has no entries."""
+    """The file at ``path``, created if missing and ``create`` is True; a new file has no entries."""
 
     def __init__(self, path: Path, *, create: bool = False, read_only: bool = False) -> None:
         self.path = path
@@ -81,11 +82,11 @@ class LedgerFile:
 
     @property
     def head(self) -> tuple[int, str]:
-        """How many entries there are, and the hash of them all."""
+        """The number of entries, and the hash of them all."""
         return len(self.entries), (self.entries[-1].digest if self.entries else _START).hex()
 
     def append(self, kind: str, body: dict[str, Any], data: bytes | None = None) -> LedgerEntry:
-        """Add an entry, and the bytes that belong to it, in one transaction. It is on disk when this returns."""
+        """Add an entry and its bytes in one transaction; both are on disk when this returns."""
         seq, text = len(self.entries), json.dumps(body, sort_keys=True, separators=(",", ":"), allow_nan=False)
         entry = LedgerEntry(seq, kind, json.loads(text), _digest(bytes.fromhex(self.head[1]), seq, kind, text))
         with self._writing() as db:
@@ -97,23 +98,23 @@ class LedgerFile:
         return entry
 
     def bytes_of(self, seq: int, sha256: str) -> bytes | None:
-        """The bytes that belong to an entry, None if they were dropped or are not what they were."""
+        """Return the bytes of an entry, None if they were dropped or damaged."""
         rows = self._rows("select bytes from outbox where seq = ?", seq)
         data = rows[0][0] if rows else None
         return data if isinstance(data, bytes) and hashlib.sha256(data).hexdigest() == sha256 else None
 
     def kept(self) -> set[int]:
-        """The entries that have bytes, intact or not."""
+        """Return the entries that have bytes, intact or damaged."""
         rows = self._rows("select seq from outbox")
         return {entry.seq for entry in self.entries} if rows is None else {int(seq) for (seq,) in rows}
 
     def drop(self, seqs: Iterable[int]) -> None:
-        """Forget bytes. The entries stay."""
+        """Delete the bytes of entries, which stay."""
         with self._writing() as db:
             db.executemany("delete from outbox where seq = ?", [(seq,) for seq in seqs])
 
     def close(self) -> None:
-        """Let go of the file. Closing twice does no harm."""
+        """Close the file. Closing twice is harmless."""
         db, self._db = self._db, None
         try:
             if db is not None:
@@ -129,7 +130,7 @@ class LedgerFile:
         return self._db
 
     def _rows(self, query: str, *values: int) -> list[Any] | None:
-        """What a query finds; None if the pages that it reads are damaged: then each entry is looked at by itself."""
+        """Run a query; return None if it reads damaged pages, so that the caller checks each entry separately."""
         try:
             with explained(self.path):
                 return self._open().execute(query, values).fetchall()
@@ -153,15 +154,15 @@ class LedgerFile:
                 db.execute("begin immediate")
                 yield db
                 db.execute("commit")
-        except BaseException:  # an interrupt too: what is on disk is not known
+        except BaseException:  # an interrupt too: the content of the disk is unknown
             self.close()
             raise
 
     def _take_lock(self, read_only: bool) -> bool:
-        """Whether this process may write.
+        """Lock the file; return True if this process may write.
 
-        A reader takes the lock only if it is there and free, to finish what a killed writer left: the file it was told to
-        read may be no ledger, and nothing is left beside that.
+        A reader takes the lock only if the lock file exists and is free, to complete the work of a killed writer. It
+        creates no lock file: its path may not be a ledger.
         """
         make = 0 if read_only else os.O_CREAT
         try:
@@ -180,10 +181,12 @@ class LedgerFile:
             ) from error
 
     def _connected(self, *, writable: bool, create: bool, read_only: bool) -> sqlite3.Connection:
-        if writable and create and not self.path.exists():  # for nobody else's eyes; the log beside it follows its mode
+        if writable and create and not self.path.exists():  # private; its log gets the same mode
             system.close(system.open_file(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
         mode = "rw" if writable else "ro"
-        still = "" if writable or _beside(self.path, "-wal").exists() else "&immutable=1"  # else a log would be begun
+        still = (
+            "" if writable or _beside(self.path, "-wal").exists() else "&immutable=1"
+        )  # otherwise SQLite would create a log
         uri = f"{self.path.absolute().as_uri()}?mode={mode}{still}"
         db = sqlite3.connect(
             uri, uri=True, isolation_level=None, timeout=ledger_schema.LOCK_TIMEOUT, check_same_thread=False
@@ -218,13 +221,13 @@ class LedgerFile:
             yield LedgerEntry(expected, kind, json.loads(body), last)
 
     def _note_head(self) -> None:
-        """After the entry is on disk, so that the note never runs ahead of the file. It may lag; then it guards less."""
+        """Note the head after the entry is on disk, so that the note never runs ahead; a lagging note guards less."""
         if self._lock is not None:
             with suppress(OSError):
                 system.pwrite(self._lock, note(self.head), 0)
 
     def _check_not_older(self) -> None:
-        """Only the lock's holder looks: for others the note may be newer than what they read."""
+        """Refuse an older copy. Only the lock's holder checks: for a reader the note may be newer than the entries it read."""
         if self._lock is None:
             return
         noted = self.noted_head(self.path)
@@ -235,7 +238,7 @@ class LedgerFile:
             )
 
     def _check_no_backup(self) -> None:
-        """Refuse to charge a backup, unless its owner has put the file beside it that says so; that counts once."""
+        """Refuse to use a backup unless its owner has placed the consent file next to it; the consent counts once."""
         consent = _beside(self.path, _GO_ON)
         if self.is_backup and not consent.exists():
             raise DataError(
@@ -244,7 +247,7 @@ class LedgerFile:
             )
         if (
             consent.exists()
-        ):  # it goes first, and beside a ledger that is none too: it must not be there for the next backup
+        ):  # removed first, and also next to an ordinary ledger, so that it cannot apply to a later backup
             system.unlink(consent)
             sync_folder(self.path.parent)
         if self.is_backup:
@@ -252,23 +255,23 @@ class LedgerFile:
                 ledger_schema.mark_backup(self._open(), False)
 
     def reaches(self, count: int, digest: str) -> bool:
-        """Does this ledger hold what once was its head?"""
+        """Return True if this ledger contains an earlier head."""
         return count <= len(self.entries) and (not count or self.entries[count - 1].digest.hex() == digest)
 
     @staticmethod
     def noted_head(path: Path) -> tuple[int, str] | None:
-        """The head that stands in ``FILE.lock``; None if there is none yet, or a loss of power tore it."""
+        """Return the head noted in ``FILE.lock``; None if there is none yet, or a power loss tore it."""
         return read_note(_beside(path, ".lock"))
 
     @property
     def is_backup(self) -> bool:
-        """Was this file made by a backup, and not gone on with since?"""
+        """True if this file is a backup that has not been put into use."""
         with explained(self.path):
             return ledger_schema.is_backup(self._open())
 
     @classmethod
     def make_backup(cls, path: Path) -> None:
-        """Say in a copy that it is one, so that nothing is charged to it by mistake, and beside it what it reaches to."""
+        """Mark a copy as a backup, so that it is not charged by mistake, and note its head in its lock file."""
         with explained(path), closing(sqlite3.connect(path)) as db:
             ledger_schema.mark_backup(db)
         with closing(cls(path, read_only=True)) as file, whole_file(_beside(path, ".lock"), ".draft") as out:

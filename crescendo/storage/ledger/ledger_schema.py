@@ -1,7 +1,8 @@
-"""The ledger's tables: how they are made, checked word for word, and brought up from older versions.
+"""The ledger's tables: creation, exact verification, and migration from older versions.
 
-Version 1 is made by `_FIRST`, each later one from the one before by a step. A new file goes through the same steps, so that a
-ledger that was migrated and a new one have the same tables. Entries carry the hash of all before them, so no step may change one.
+`_FIRST` makes version 1, and each step makes the next version. A new file goes through the same steps, so migrated
+and new ledgers have the same tables. Each entry carries the hash of all entries before it, so no step may change an
+entry.
 """
 
 import sqlite3
@@ -11,9 +12,9 @@ from crescendo.errors import DataError
 from crescendo.storage.formats import LEDGER
 from crescendo.storage.ledger.ledger_faults import LedgerDamaged
 
-LOCK_TIMEOUT = 10.0  # seconds that SQLite waits for a lock which another process has
+LOCK_TIMEOUT = 10.0  # seconds that SQLite waits for another process's lock
 APPLICATION = 0x43524C47  # "CRLG", in the header of the file
-BACKUP = 0x43524C42  # "CRLB", in the header of a copy: in the file itself, so that it goes wherever the file is copied
+BACKUP = 0x43524C42  # "CRLB", in the header of a backup: inside the file, so that every copy keeps it
 
 _FIRST = f"""
 create table entries (seq integer primary key, kind text not null, body text not null, digest blob not null);
@@ -32,7 +33,7 @@ create trigger bytes_with_their_entry before insert on outbox
 create trigger bytes_stay before update on outbox begin select raise(abort, 'sent bytes do not change'); end;
 pragma application_id = {APPLICATION};
 """
-STEPS: tuple[str, ...] = ()  # the first makes version 2 of version 1, and so on
+STEPS: tuple[str, ...] = ()  # the first step turns version 1 into 2, and so on
 
 
 def create(db: sqlite3.Connection) -> None:
@@ -48,10 +49,10 @@ def migrate(db: sqlite3.Connection) -> None:
 
 
 def check(db: sqlite3.Connection, path: Path) -> None:
-    """Refuse what is no ledger, what is of a version that this program does not know, and tables that were altered."""
+    """Refuse a file that is not a ledger, an unknown version, and altered tables."""
     if _application(db) not in (APPLICATION, BACKUP):
         raise DataError(f"{path} is not a ledger; check the path")
-    version = _version(db)  # before the tables: another version may have others
+    version = _version(db)  # before the tables, which differ between versions
     LEDGER._replace(writes=len(STEPS) + 1).check(path, version)
     sound = sqlite3.connect(":memory:")
     sound.executescript(_script(version))
@@ -63,12 +64,12 @@ def check(db: sqlite3.Connection, path: Path) -> None:
 
 
 def is_backup(db: sqlite3.Connection) -> bool:
-    """Was this file made by a backup, and not gone on with since?"""
+    """Return True if this file is a backup that has not been put into use."""
     return _application(db) == BACKUP
 
 
 def mark_backup(db: sqlite3.Connection, backup: bool = True) -> None:
-    """Say in the file that it is a backup, or that it is none any more."""
+    """Mark the file as a backup, or remove the mark."""
     db.execute(f"pragma application_id = {BACKUP if backup else APPLICATION}")
 
 

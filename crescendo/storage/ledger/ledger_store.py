@@ -1,9 +1,9 @@
-"""A client's ledger on disk: what its data set has spent, and the outbox of what was sent and not yet acknowledged.
+"""A client's ledger on disk: the spending of its data set, and the outbox of unacknowledged releases.
 
-The order of a release, which no kill can upset: wire bytes are made; charge and bytes go to disk in one transaction; the
-bytes are sent. So what was sent was charged, and what is sent again is what was sent before: `Ledger.release` returns the stored
-bytes of a round that was released earlier, whatever it is given. A charged round whose bytes are gone is void: nothing of it
-can be sent any more, and it is never computed again.
+A release follows an order that no kill can break: make the wire bytes; store charge and bytes in one transaction;
+send the bytes. So every sent release was charged, and a resend repeats the original bytes: `Ledger.release` returns
+the stored bytes of an already released round and ignores new ones. A charged round whose bytes are gone is void: it
+can never be sent, and is never computed again.
 
 The arithmetic is in `crescendo_dp.ledger.book`, the file in `crescendo.storage.ledger.ledger_file`.
 """
@@ -42,7 +42,7 @@ _Answer = TypeVar("_Answer")
 def _one_at_a_time(
     method: Callable[Concatenate[Ledger, _Given], _Answer],
 ) -> Callable[Concatenate[Ledger, _Given], _Answer]:
-    """Other threads wait while one is in a method of the ledger."""
+    """Let only one thread at a time into the ledger's methods."""
 
     @functools.wraps(method)
     def guarded(ledger: Ledger, /, *given: _Given.args, **named: _Given.kwargs) -> _Answer:
@@ -53,7 +53,7 @@ def _one_at_a_time(
 
 
 class Watch(Protocol):
-    """Watches a ledger: may refuse before a federation is signed off, and hears the head after each entry.
+    """Observer of a ledger: it may refuse before a sign-off, and gets the head after each entry.
 
     If `wrote` raises, the ledger closes and sends nothing more.
     """
@@ -66,13 +66,13 @@ class Watch(Protocol):
 
 
 class Ledger:
-    """One data set's budget and outbox. May be used from several threads; use it in ``with`` or close it."""
+    """One data set's budget and outbox. Thread-safe; use it in ``with`` or close it."""
 
     def __init__(self, file: LedgerFile) -> None:
         self._file, self._guard = file, system.RLock()
         self._outbox, self._offers = Outbox(file), Offers()
         self._watch: Watch | None = None
-        self._instances: dict[str, str] = {}  # federation -> what its server knows this client by
+        self._instances: dict[str, str] = {}  # federation -> this client's pseudonym there
         try:
             self._begin(file.entries[0])
             for entry in file.entries[1:]:
@@ -88,18 +88,18 @@ class Ledger:
 
     @_one_at_a_time
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file and the observer."""
         self._file.close()
         if self._watch is not None:
             self._watch.close()
 
     def watched_by(self, watch: Watch) -> None:
-        """Let ``watch`` hear of every entry from now on, and close it with the ledger."""
+        """Notify ``watch`` of every entry from now on, and close it with the ledger."""
         self._watch = watch
 
     @property
     def id(self) -> str:
-        """The ledger's name on its own machine, wherever its file goes; it is never sent."""
+        """The ledger's identity on its own machine, independent of its path; it is never sent."""
         return hashlib.sha256(f"id of a ledger\0{self._secret}".encode()).hexdigest()[:32]
 
     @property
@@ -109,39 +109,39 @@ class Ledger:
 
     @property
     def has_signed(self) -> bool:
-        """Whether a federation was ever signed off."""
+        """True if a federation was ever signed off."""
         return bool(self._book.accounts)
 
     def reaches(self, head: Head) -> bool:
-        """Whether a head that was noted earlier is part of this ledger."""
+        """Return True if a head noted earlier is part of this ledger."""
         return self._file.reaches(*head)
 
     @property
     def is_closed(self) -> bool:
-        """Whether the file was let go of, by itself if a write failed."""
+        """True if the file was closed, by the caller or after a failed write."""
         return self._file.is_closed
 
     @property
     def budget(self) -> Budget:
-        """What the data set may spend."""
+        """The data set's budget."""
         return self._book.budget
 
     @_one_at_a_time
     def correct(self, budget: Budget, dataset: str) -> None:
-        """Take these numbers, if nothing was signed off yet: then nothing rests on the former ones."""
+        """Replace the budget and data set if nothing was signed off yet."""
         dataset = dataset or self.dataset
         if not self._book.accounts and (budget, dataset) != (self.budget, self.dataset):
             self._write("budget", budget_body(budget, dataset, self._secret))
 
     @_one_at_a_time
     def instance_of(self, federation: str) -> str:
-        """What the server of a federation that was signed off knows this client by: another number for every federation."""
+        """Return this client's pseudonym in a signed-off federation, a different one in every federation."""
         self._book.account(federation)
         return self._instances[federation]
 
     @property
     def head(self) -> Head:
-        """How many entries there are and the hash of them all; a ledger whose head once was elsewhere is an older copy."""
+        """The number of entries and the hash of them all; a ledger that lacks a noted head is an older copy."""
         return self._file.head
 
     # -- signing off and releasing -------------------------------------------------------------------------------------
@@ -157,10 +157,12 @@ class Ledger:
         price: Price = tight,
         failure: float = 0.0,
     ) -> Promise:
-        """Sign a federation off: the digest of its terms, and the event of every round (None where nothing is sent).
+        """Sign off a federation: the digest of its terms, and the event of every round (None for rounds without a
+        release).
 
-        ``delta`` is the federation's own, and ``failure`` the part of it that rare events take. Refused if it does not fit
-        into the budget, or if other terms were signed off under this id. The same terms again change nothing.
+        ``delta`` is the federation's own, and ``failure`` its part reserved for rare events. Raise Refused if the
+        plan exceeds the budget, or if other terms were signed off under this id. Repeating the same terms changes
+        nothing.
         """
         promise = self._book.quote(federation, terms, client, plan, delta, price, failure)
         if federation not in self._book.accounts:
@@ -171,9 +173,9 @@ class Ledger:
 
     @_one_at_a_time
     def consider(self, federation: str, terms: str, most: int, now: float) -> None:
-        """Note on disk that terms are held against this ledger; Refused for more than ``most`` different ones in a day.
+        """Record on disk that terms are priced against this ledger; refuse more than ``most`` different ones in a day.
 
-        Terms that were signed off are not counted. ``now`` is in seconds since 1970.
+        Signed-off terms do not count. ``now`` is in seconds since 1970.
         """
         signed = self._book.accounts.get(federation)
         if (signed is None or signed.promise.terms != terms) and self._offers.is_news(federation, terms, most, now):
@@ -181,10 +183,10 @@ class Ledger:
 
     @_one_at_a_time
     def release(self, federation: str, round: int, event: Event, data: bytes) -> bytes:
-        """Charge the round and keep its bytes, on disk; then return what may be sent.
+        """Charge the round and store its bytes on disk; then return the bytes to send.
 
-        That is ``data``, or what was stored if the round was released before. Refused if it is not what was signed off;
-        UsageError if it was released before and its bytes are gone.
+        These are ``data``, or the stored bytes if the round was released before. Raise Refused if the event is not the
+        signed-off one, and UsageError if the round was released before and its bytes are gone.
         """
         stored = self.released(federation, round)
         if stored is not None:
@@ -194,10 +196,10 @@ class Ledger:
 
     @_one_at_a_time
     def charge_void(self, federation: str, round: int, event: Event) -> None:
-        """Charge a round whose computation failed, and keep no bytes: it is void from the start, in one transaction.
+        """Charge a round whose computation failed, in one transaction and without bytes: the round is void.
 
-        Whether a computation fails may depend on the records. A round that failed is therefore never computed again with fresh
-        noise, whoever starts the client anew.
+        A failure may depend on the records. So a failed round is never recomputed with fresh noise, even after a
+        restart.
         """
         self._charge(federation, round, event, None, None)
 
@@ -208,7 +210,7 @@ class Ledger:
 
     @_one_at_a_time
     def released(self, federation: str, round: int) -> bytes | None:
-        """The stored bytes of a round, None if it was never released. Ask this before computing a round."""
+        """Return the stored bytes of a round, None if it was never released. Call this before computing a round."""
         if not self._outbox.knows(federation, round):
             return None
         data = self._outbox.bytes_of(federation, round)
@@ -220,9 +222,10 @@ class Ledger:
 
     @_one_at_a_time
     def close_federation(self, federation: str, *, withdrawn: bool = False) -> None:
-        """Promise that nothing more will be sent, ever: the promise is free again as far as nothing was charged.
+        """Declare that nothing more will be sent, which frees the uncharged part of the promise.
 
-        ``withdrawn`` says that the owner of the records did it, and not the end of the run: then it cannot be joined again.
+        ``withdrawn`` is True if the owner of the records closes the federation before its end; it cannot be joined
+        again.
         """
         account = self._book.account(federation)
         if not account.closed:
@@ -235,17 +238,17 @@ class Ledger:
 
     @_one_at_a_time
     def account(self, federation: str) -> Account | None:
-        """A copy of what is known about a federation; None if it was never signed off."""
+        """Return a copy of a federation's account; None if it was never signed off."""
         return self._book.copy().accounts.get(federation)
 
     @_one_at_a_time
     def open_federations(self) -> list[str]:
-        """Those that were signed off and not closed."""
+        """Return the federations signed off and not closed."""
         return [federation for federation, account in self._book.accounts.items() if not account.closed]
 
     @_one_at_a_time
     def is_done(self, federation: str, terms: str, client: str) -> bool:
-        """Was this signed off under these terms and name, and is nothing of it, or of any other federation, left to send?"""
+        """Return True if this was signed off under these terms and name, with nothing left to send in any federation."""
         account = self._book.accounts.get(federation)
         signed = account is not None and (account.promise.terms, account.promise.client) == (terms, client)
         others = (other.closed for id, other in self._book.accounts.items() if id != federation)
@@ -255,35 +258,35 @@ class Ledger:
 
     @_one_at_a_time
     def last_round(self, federation: str) -> int:
-        """The last round that was charged, -1 for none: a client goes on after it, whatever a server says."""
+        """Return the last charged round, -1 for none: a client resumes after it, whatever the server claims."""
         return self._book.account(federation).last
 
     @_one_at_a_time
     def rounds(self, federation: str) -> int:
-        """How many rounds were signed off."""
+        """Return the number of signed-off rounds."""
         return len(self._book.account(federation).promise.plan)
 
     @_one_at_a_time
     def unacknowledged(self, federation: str) -> list[Release]:
-        """What is in the outbox and intact, oldest round first: to be sent again, byte for byte."""
+        """Return the intact releases in the outbox, oldest round first, to be resent byte for byte."""
         self._book.account(federation)
         return self._outbox.releases(federation)
 
     @_one_at_a_time
     def void(self, federation: str, settled: Settled) -> list[int]:
-        """Rounds that were charged, that the server lacks and that cannot be sent again: to be declared void."""
+        """Return the charged rounds that the server lacks and that cannot be resent; the client declares them void."""
         here = {release.round for release in self.unacknowledged(federation)}
         return [i for i in self._book.account(federation).charged if i not in settled and i not in here]
 
     @_one_at_a_time
     def acknowledge(self, federation: str, settled: Settled) -> None:
-        """The server has these rounds on disk: their bytes are dropped. The charges stay."""
+        """Drop the bytes of these rounds, which the server has on disk; keep the charges."""
         self._book.account(federation)
         self._outbox.drop(federation, settled)
 
     @_one_at_a_time
     def check_not_behind(self, federation: str, received: Iterable[int]) -> None:
-        """Refuse to go on if the server received a round that this ledger never released: there is another copy."""
+        """Refuse to continue if the server received a round that this ledger never released: another copy exists."""
         charged = set(self._book.account(federation).charged)
         unknown = sorted(set(received) - charged)
         if unknown:
@@ -293,12 +296,12 @@ class Ledger:
                 f"alone, or spending would be forgotten"
             )
 
-    # -- for people ----------------------------------------------------------------------------------------------------
+    # -- summaries -----------------------------------------------------------------------------------------------------
 
     def summary(self, price: Price = tight) -> dict[str, Any]:
-        """What was promised, spent and left, as plain data; None stands for an infinite epsilon.
+        """Return the amounts promised, spent and left, as plain data; None stands for an infinite epsilon.
 
-        ``promised`` counts whole plans and is what the budget is held against; ``spent`` counts the rounds charged so far.
+        ``promised`` counts whole plans, and the budget limits it; ``spent`` counts the rounds charged so far.
         """
         with self._guard:
             book = self._book.copy()
@@ -306,12 +309,12 @@ class Ledger:
 
     @_one_at_a_time
     def left(self) -> Total:
-        """Return what all plans come to, and what the budget has beyond it."""
+        """Return the total of all plans, and the budget left after them."""
         return self._book.promised()
 
     @_one_at_a_time
     def charged(self) -> Counted:
-        """Every release that was charged, over all federations, for another accountant."""
+        """Return every charged release, over all federations, for another accountant."""
         return tally(event for account in self._book.accounts.values() for event in account.events)
 
     # -- inside --------------------------------------------------------------------------------------------------------
@@ -321,23 +324,25 @@ class Ledger:
             self._apply(self._file.append(kind, body, data))
             if self._watch is not None:
                 self._watch.wrote(self._file.head)
-        except BaseException:  # the disk may be ahead of the book: reading it again is the only way on
+        except BaseException:  # the disk may be ahead of the book, so the file must be read again
             self._file.close()
             raise
 
     def _begin(self, entry: LedgerEntry) -> None:
-        """A budget: a ledger's first entry, or its correction before anything was signed off."""
+        """Apply a budget: a ledger's first entry, or a correction before the first sign-off."""
         if entry.kind != "budget":
             raise ValueError("it does not begin with a budget")
         self._book = Book(budget_of(entry.body))
         self._secret, self.dataset = str(entry.body["instance"]), str(entry.body["dataset"])
 
     def _apply(self, entry: LedgerEntry) -> None:
-        """What an entry means, when it is written and when it is read again."""
+        """Apply an entry to the book, when it is written and when it is read again."""
         body = entry.body
         if entry.kind == "sign":
             self._book.sign(promise_of(body))
-            self._instances[body["federation"]] = body.get("instance", self._secret)  # older ledgers: one for all
+            self._instances[body["federation"]] = body.get(
+                "instance", self._secret
+            )  # older ledgers: one for all federations
         elif entry.kind == "charge":
             event = Event.from_json(**{name: body[name] for name in ("rate", "sigma", "event") if name in body})
             self._book.charge(body["federation"], body["round"], event)
@@ -354,7 +359,8 @@ class Ledger:
 
 
 def _instance_for(secret: str, federation: str, terms: str) -> str:
-    """What the server of a federation knows this client by: only this ledger can make it, and no two federations can compare.
+    """Return this client's pseudonym in a federation: only this ledger can make it, and federations cannot link two
+    of them.
 
     >>> len({_instance_for("secret", *about) for about in [("f", "9f3c"), ("g", "9f3c"), ("f", "a1b2")]})
     3

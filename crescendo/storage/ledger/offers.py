@@ -1,6 +1,6 @@
-"""Offers: the terms that servers proposed lately, so that no server asks a ledger question after question.
+"""Offers: rate limit on the terms that servers propose, so that no server can probe a ledger.
 
-Each answer tells a server whether its plan fits into what is left: plan after plan, it would learn how much that is.
+Each answer reveals if a plan fits the remaining budget; with many plans, a server could learn the remainder.
 """
 
 from crescendo.errors import Refused
@@ -9,7 +9,7 @@ DAY = 86_400.0
 
 
 class Offers:
-    """Terms that were held against a ledger, each with its time.
+    """Terms priced against a ledger, each with its time.
 
     >>> offers = Offers()
     >>> offers.add("f", "9f3c", at=0.0)
@@ -24,14 +24,14 @@ class Offers:
         self._at[federation, terms] = float(at)
 
     def is_news(self, federation: str, terms: str, most: int, now: float) -> bool:
-        """Are these terms to be counted? False if they were offered within the last day; Refused if ``most`` others were."""
-        # times of a clock that was wrong do not count
+        """Return True if these terms count as new, False if repeated within a day; refuse after ``most`` others in a day."""
+        # times from a wrong clock do not count
         recent = [offer for offer, at in self._at.items() if abs(now - at) < DAY]
         if (federation, terms) in recent:
             return False
         if len(recent) >= most:
             raise Refused(
-                f"{len(recent)} different terms were offered within 24 hours, and every answer tells a server something about "
-                f"what this ledger has left; come back tomorrow, or raise max_offers in the policy"
+                f"{len(recent)} different terms were offered within 24 hours, and every answer reveals something about this "
+                f"ledger's remaining budget; come back tomorrow, or raise max_offers in the policy"
             )
         return True

@@ -1,4 +1,4 @@
-"""Opens a data set's ledger, or begins one: a budget is set once, and a file that says otherwise is refused."""
+"""Opening of a data set's ledger: a budget is set once, and a file with another budget is refused."""
 
 from pathlib import Path
 
@@ -15,8 +15,9 @@ def open_ledger(
 ) -> Ledger:
     """Open the ledger at ``path``, or begin one if there is none and a budget is given.
 
-    The budget and the name of the data set are set once: until something is signed off they can be corrected, then a ledger that
-    has others is refused. One process at a time may have a ledger open; with ``read_only`` others may look at it.
+    The budget and the name of the data set are set once: they can be corrected until the first sign-off; after that a
+    ledger with other values is refused. One process at a time may open a ledger; with ``read_only`` other processes
+    may read it.
     """
     path = Path(path)
     file = LedgerFile(path, create=budget is not None and not read_only, read_only=read_only)
@@ -39,8 +40,8 @@ def open_ledger(
 def _check_asked(ledger: Ledger, path: Path, budget: Budget | None, dataset: str) -> None:
     if budget is not None and budget != ledger.budget:
         raise Refused(
-            f"the ledger {path} was begun with {_worded(ledger.budget)}, and {_worded(budget)} is asked for; "
-            f"a data set's budget is set once: go on with the former numbers, or take a new ledger for other records"
+            f"the ledger {path} was begun with {_worded(ledger.budget)}, but {_worded(budget)} is asked for; "
+            f"a data set's budget is set once: keep the original numbers, or use a new ledger for other records"
         )
     if dataset and dataset != ledger.dataset:
         raise Refused(f"the ledger {path} belongs to data set {ledger.dataset!r}, not {dataset!r}; use its own")

@@ -1,1 +1,1 @@
-"""Which records have which ledger, for each user, so that no data set gets a second budget or an old copy of its ledger."""
+"""Registry of each user's ledgers, so that no data set gets a second budget or an old copy of its ledger."""

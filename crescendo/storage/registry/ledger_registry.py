@@ -1,8 +1,8 @@
-"""Registry: one small file for each user of a machine, with the ledgers in use and a sketch of the records of each.
+"""Registry: one small file per user of a machine, with the ledgers in use and a sketch of the records of each.
 
-It is read and written under a lock, as a whole file, when a ledger is opened and when it signs a federation off. The head of a
-ledger changes with each charge and has a small file to itself in ``heads``, overwritten in place. The key of the sketches is
-drawn once and never leaves this folder, which only its owner may enter.
+The whole file is read and written under a lock, when a ledger is opened and when it signs off a federation. A
+ledger's head changes with each charge, so it has a separate small file in ``heads``, overwritten in place. The key of
+the sketches is drawn once and never leaves this folder, which is private to its owner.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ VARIABLE = "CRESCENDO_REGISTRY"
 
 @dataclass
 class KnownLedger:
-    """One ledger, by the ``id`` that it keeps wherever its file goes; None for one that was not begun yet."""
+    """One ledger. Its ``id`` does not depend on its path; None for a ledger not begun yet."""
 
     path: str
     id: str | None
     dataset: str = ""
     epsilon: float | None = None
     delta: float | None = None
-    signed: bool = False  # whether anything was ever promised from it
+    signed: bool = False  # True once it has promised budget
     records: RecordSketch | None = None
-    others: list[str] = field(default_factory=list)  # ids of ledgers that hold other records, by word of its owner
+    others: list[str] = field(default_factory=list)  # ids of ledgers that hold other records, as stated by the owner
 
     def to_json(self) -> dict[str, Any]:
         return {**vars(self), "records": None if self.records is None else self.records.text}
@@ -60,15 +60,15 @@ class KnownLedgers:
         return next((one for one in self.ledgers if one.id == id), None)
 
     def at(self, path: Path) -> KnownLedger | None:
-        """The ledger that was last seen at a path; the one that was used last, if there were several."""
+        """Return the ledger last seen at a path; of several, the one used last."""
         return next((one for one in reversed(self.ledgers) if one.path == str(path)), None)
 
     def awaited(self, path: Path) -> KnownLedger | None:
-        """The entry that its owner made for a ledger that was not begun yet."""
+        """Return the entry that the owner made for a ledger not begun yet."""
         return next((one for one in self.ledgers if one.path == str(path) and one.id is None), None)
 
     def rival(self, records: RecordSketch, own: KnownLedger | None) -> tuple[KnownLedger, float] | None:
-        """Find another ledger that has promised part of these records' budget, with the share of them that it holds."""
+        """Find another ledger that has promised part of these records' budget, and its share of them."""
         found = [
             (one, one.records.overlap(records))
             for one in self.ledgers
@@ -83,14 +83,14 @@ def _apart(one: KnownLedger, other: KnownLedger) -> bool:
 
 
 class LedgerRegistry:
-    """The registry in a folder. The folder is made when the registry is first written."""
+    """The registry in a folder, which is created by the first write."""
 
     def __init__(self, folder: Path) -> None:
         self.folder, self._file = folder, folder / "registry.json"
 
     @classmethod
     def here(cls) -> LedgerRegistry:
-        """Return the one in the folder that the environment variable names, or in the user's folder for state."""
+        """Return the registry in the folder named by the environment variable, or in the user's state folder."""
         chosen = os.environ.get(VARIABLE)
         return cls(Path(chosen).absolute() if chosen else platformdirs.user_state_path("crescendo", appauthor=False))
 
@@ -117,7 +117,7 @@ class LedgerRegistry:
 
     @contextmanager
     def changing(self) -> Iterator[KnownLedgers]:
-        """Read the registry under its lock, and write it when the block ends well, if anything changed."""
+        """Read the registry under its lock; write it when the block succeeds, if it changed."""
         try:
             make_folder(self.folder)
             make_folder(self.folder / "heads")
@@ -146,7 +146,7 @@ class LedgerRegistry:
             raise self._unwritable(error) from error
 
     def head_of(self, id: str) -> Path:
-        """The file with the newest head of a ledger."""
+        """Return the file with the newest head of a ledger."""
         return self.folder / "heads" / id
 
     def _unwritable(self, error: OSError) -> UsageError:

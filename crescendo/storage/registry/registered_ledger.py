@@ -1,13 +1,13 @@
-"""Opens the one ledger of some records: registered, not older than it once was, and the only one that they have.
+"""Opening of the one ledger of some records: registered, not an older copy, and the only one for them.
 
-Everything that charges records goes through `open_registered`. Three things are refused, each in a sentence with a way out:
+Every charge of records goes through `open_registered`. It refuses three things, each with a remedy:
 
-- *A second ledger* for records that have one. Only a ledger that has promised part of their budget counts. The check is
-  repeated, under the registry's lock, before a federation is signed off: of two processes that begin two ledgers at the same
-  time, one signs.
-- *An older copy*: the registry's note of the head is written after each entry. A kill in between leaves it one entry behind,
-  which a sound ledger reaches. It is not synced: after a loss of power it may lag by as much as the system had in memory.
-- *A copy elsewhere*, as long as the original is there. A ledger that was moved is followed.
+- *A second ledger* for records that have one. Only a ledger that has promised part of their budget counts. The check
+  is repeated, under the registry's lock, before a sign-off: of two processes that begin two ledgers at the same time,
+  only one signs.
+- *An older copy*: the registry notes the head after each entry. A kill in between leaves the note one entry behind,
+  which a sound ledger still reaches. The note is not synced: after a power loss it may lag by the data still in memory.
+- *A copy elsewhere* while the original exists. A moved ledger is accepted.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Sketched = Callable[[bytes], RecordSketch]
 
 @dataclass(frozen=True)
 class OpenedLedger:
-    """An open ledger, and news for its owner about its place, if there are any."""
+    """An open ledger, and a message for its owner if it was registered or moved."""
 
     ledger: Ledger
     news: str | None
@@ -43,14 +43,14 @@ class OpenedLedger:
 def open_registered(
     path: Path, budget: Budget, dataset: str, sketched: Sketched | None = None, witness: Path | None = None
 ) -> OpenedLedger:
-    """Open the ledger at ``path`` for these records, or begin it; refuse as described above.
+    """Open or begin the ledger at ``path`` for these records; refuse as described above.
 
-    Leave ``sketched`` out for public records: then only copies are refused.
+    Leave ``sketched`` out for public records, to refuse only copies.
     """
     path, registry = path.resolve(), LedgerRegistry.here()
     with registry.changing() as known:
         key = known.key
-    records = None if sketched is None else sketched(key)  # other clients need not wait for it
+    records = None if sketched is None else sketched(key)  # outside the lock, so that other clients need not wait
     with registry.changing() as known:
         if known.key != key:
             raise _replaced(registry)
@@ -72,7 +72,7 @@ def open_registered(
 
 
 class _Guard:
-    """Watches an open ledger: checks before it signs, and notes its head after each entry."""
+    """Observer of an open ledger: checks before a sign-off, and notes the head after each entry."""
 
     def __init__(
         self, registry: LedgerRegistry, ledger: Ledger, records: RecordSketch | None, witness: Path | None
@@ -123,7 +123,7 @@ class _Guard:
 
 
 def _entry_of(known: KnownLedgers, ledger: Ledger, registry: LedgerRegistry) -> tuple[KnownLedger, str | None]:
-    """Find or make the registry's entry of an open ledger; return it with the news for its owner."""
+    """Find or make the registry's entry of an open ledger; return it with a message for its owner."""
     own = known.by_id(ledger.id)
     if own is None:
         own = known.awaited(ledger.path)
@@ -168,7 +168,7 @@ def _check_only(known: KnownLedgers, records: RecordSketch | None, own: KnownLed
 
 
 def _is_at(path: Path, id: str) -> bool:
-    """Whether a ledger is where it was last seen; an unreadable file counts as that ledger."""
+    """Return True if a ledger is where it was last seen; an unreadable file counts as that ledger."""
     try:
         with open_ledger(path, read_only=True) as ledger:
             return ledger.id == id

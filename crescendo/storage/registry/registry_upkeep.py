@@ -1,4 +1,4 @@
-"""`account --registry`, `--register` and `--forget`: the registry's list, and its owner's statements."""
+"""Commands on the registry: `account --registry` lists it, `--register` and `--forget` record its owner's statements."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _as_it_is(one: KnownLedger) -> dict[str, Any]:
 
 
 def register_apart(path: Path) -> str:
-    """Note the owner's word that the ledger at ``path`` is for other records than all known ones; return a sentence."""
+    """Record the owner's statement that the ledger at ``path`` has other records than all known ones; return a message."""
     path, registry = path.resolve(), LedgerRegistry.here()
     with registry.changing() as known:
         own = _meant(known, path)
@@ -56,7 +56,7 @@ def register_apart(path: Path) -> str:
 
 
 def forget_ledger(path: Path) -> str:
-    """Strike a ledger and its records out of the registry; return a sentence."""
+    """Remove a ledger and its records from the registry; return a message."""
     path, registry = path.resolve(), LedgerRegistry.here()
     with registry.changing() as known:
         own = _meant(known, path)
@@ -72,7 +72,7 @@ def forget_ledger(path: Path) -> str:
 
 
 def _meant(known: KnownLedgers, path: Path) -> KnownLedger | None:
-    """Find the entry of the ledger at a path, or of the one that used to be there."""
+    """Find the entry of the ledger at a path, or of the ledger that used to be there."""
     with suppress(CrescendoError), open_ledger(path, read_only=True) as ledger:
         return known.by_id(ledger.id)
     return known.awaited(path) or known.at(path)

@@ -1,7 +1,7 @@
-"""Witness: a small file on other storage with the newest head of a ledger, checked whenever the ledger is opened.
+"""Witness: a small file on other storage with a ledger's newest head, checked whenever the ledger is opened.
 
-The head is signed with the ledger's secret and synced before a release is sent. So an old ledger is found out even if everything
-on its disk was put back with it. A ledger that is one entry ahead of its witness was killed between the two writes.
+The head is signed with the ledger's secret and synced before a release is sent. So an old ledger is detected even if
+its whole disk was restored with it. A ledger one entry ahead of its witness was killed between the two writes.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from crescendo.storage.ledger.ledger_store import Ledger
 
 
 class WitnessFile:
-    """The witness of an open ledger. Opening it raises DataError if the ledger is behind."""
+    """The witness of an open ledger; raises DataError on opening if the ledger is behind."""
 
     def __init__(self, path: Path, ledger: Ledger) -> None:
         self._path, self._key = path, ledger.witness_key

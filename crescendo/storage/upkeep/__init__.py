@@ -1,1 +1,1 @@
-"""Looking after what is on disk: checks that change nothing, copies of what is in use, and the room that is left."""
+"""Upkeep of stored state: read-only checks, copies of files in use, and disk space."""

@@ -1,8 +1,8 @@
-"""Room on the disk: from when on little is left, and from when on a server takes nothing new.
+"""Disk space: the level at which a server warns, and the level at which it takes no more rounds.
 
-A journal that meets the end of the disk fails, and its server ends. Before that the server stops taking rounds and goes on
-talking: what is left is for its snapshots, for what other programs write, and for whoever comes to make room. What it needs
-for that follows from its model and its journal, and not from how large the disk is.
+A journal on a full disk fails, and its server ends. Before that the server stops taking rounds but keeps answering.
+The remaining space is for its snapshots, for other programs, and for the operator who frees space. The reserve
+depends on the sizes of the model and the journal, not of the disk.
 """
 
 import errno
@@ -14,13 +14,13 @@ from typing import NamedTuple
 
 from crescendo import system
 
-MODELS = 4  # that a reserve has room for: a snapshot that is written, one that is sound, the model for its readers, one to spare
-WARNING = 5  # times the reserve, below which there is little room
-MARGIN = 0.5  # of the reserve, beyond a limit, before it counts as passed again: a disk at the limit is logged once
+MODELS = 4  # in the reserve: a snapshot being written, a sound one, the model for its readers, one to spare
+WARNING = 5  # times the reserve: below this there is little room
+MARGIN = 0.5  # of the reserve: hysteresis, so that a disk at a limit is logged only once
 
 
 class Room(Enum):
-    """How much room there is."""
+    """The level of free space."""
 
     ENOUGH = 0
     LITTLE = 1
@@ -28,7 +28,7 @@ class Room(Enum):
 
 
 class Usage(NamedTuple):
-    """Bytes of a disk that are free, and all."""
+    """Free and total bytes of a disk."""
 
     free: float
     total: float
@@ -38,12 +38,12 @@ class Usage(NamedTuple):
 
 
 def usual_reserve(model: int, journal: int) -> float:
-    """The reserve for a model of so many bytes, with so many bytes of journal from one snapshot to the next."""
+    """Return the reserve for a model and the journal between two snapshots, both in bytes."""
     return journal + MODELS * model
 
 
 def usage_of(folder: Path) -> Usage:
-    """The disk of a folder; OSError if the file system does not say, as some of networks do not."""
+    """Return the disk usage of a folder; raise OSError if the file system does not report it, as some network ones do not."""
     usage = system.disk_usage(folder)
     if not usage.total:
         raise OSError(errno.ENOTSUP, "the file system does not say how large it is", str(folder))
@@ -51,7 +51,7 @@ def usage_of(folder: Path) -> Usage:
 
 
 class DiskRoom:
-    """The room on the disk of ``folder``, each time it is measured: none while less than ``reserve`` bytes are free.
+    """Measures the room on the disk of ``folder``: `Room.NONE` while less than ``reserve`` bytes are free.
 
     >>> free = iter([1e12, 99, 105, 19, 29, 31, 200])
     >>> room = DiskRoom(Path("."), 20, lambda folder: Usage(next(free), 1e13))
@@ -64,7 +64,7 @@ class DiskRoom:
         self.reserve, self.usage = reserve, Usage(1.0, 1.0)
 
     def measured(self) -> Room:
-        """The room now. A disk that cannot be asked has as much as it had."""
+        """Measure the room; if that fails, return the previous value."""
         with suppress(OSError):
             self.usage = self._measure(self._folder)
             none = self.reserve * (1 + MARGIN * (self._room is Room.NONE))

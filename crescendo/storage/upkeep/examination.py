@@ -1,4 +1,4 @@
-"""Examination: what a check of a state found, one sentence for each damage."""
+"""Examination: the findings of a check of stored state, one sentence per damage."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -7,7 +7,7 @@ from typing import Any
 
 @dataclass
 class Examination:
-    """What was found at ``path``. ``damage`` says what is wrong and what that means; ``notes`` are no damage."""
+    """The findings at ``path``. ``damage`` lists faults and their consequences; ``notes`` are harmless."""
 
     path: Path
     kind: str  # server, client or ledger

@@ -1,7 +1,8 @@
-"""Journal check: every checksum, the order of the records, and a replay that is held against the snapshots bit for bit.
+"""Journal check: verifies every checksum and the order of the records, and compares a replay with the snapshots bit
+for bit.
 
-It reads and never writes, beside a server that runs too. What it cannot follow (a damaged segment) it says, and goes on from the
-next sound snapshot, so that one pass names every damage and tells whether the server needs what is damaged.
+It only reads, even while a server runs. It reports a damaged segment and continues from the next sound snapshot, so
+one pass names every damage and its consequence for the server.
 """
 
 import hashlib
@@ -20,9 +21,7 @@ from crescendo.storage.upkeep.examination import Examination
 from crescendo.storage.upkeep.journal_listing import MAX_TRIES, FilesGoAway, JournalListing
 
 NEEDED = "a server cannot start from this folder; put a backup back"
-NEWER_FIELDS = {
-    "void"
-}  # a server that went on from a snapshot of an earlier version knows less of these than the journal
+NEWER_FIELDS = {"void"}  # a server resumed from an older version's snapshot has less of these than the journal
 WITHOUT = "a server starts without it"
 HISTORY = f"{WITHOUT}, from a newer snapshot, but this history cannot be replayed"
 
@@ -39,7 +38,7 @@ def check_journal(
 ) -> None:
     """Examine the journal and the snapshots in ``folder``; ``make`` builds `Terms` from their text.
 
-    Without ``make`` nothing is replayed: checksums and order alone. ``terms`` is their text, in case that neither the journal's
+    Without ``make`` only checksums and order are checked. ``terms`` is their text, for a journal in which neither the
     first entry nor a snapshot has it. ``pause`` is called between records, and may raise to end the check.
     """
     for _ in range(MAX_TRIES):
@@ -62,12 +61,12 @@ class _JournalCheck:
         self._folder, self._make, self._found, self._terms, self._pause = folder, make, found, terms, pause
         self._snapshots: dict[int, Snapshot] = {}
         self._damaged: list[int] = []
-        self._state: ServerState | None = None  # None where what came before is not known
-        self._literal: Floats | None = None  # the model by subtraction alone, beside the state's
+        self._state: ServerState | None = None  # None if the earlier records are unknown
+        self._literal: Floats | None = None  # the model by plain subtraction, to compare with the state's
         self._end, self._check, self._newest = 0, 0, -1
 
     def run(self) -> None:
-        Snapshot.refuse_newer(self._folder)  # it would look damaged
+        Snapshot.refuse_newer(self._folder)  # a newer format would look like damage
         snapshots, segments = JournalListing.of(self._folder)
         for path in snapshots:
             self._read_snapshot(path)
@@ -92,7 +91,7 @@ class _JournalCheck:
             self._damaged.append(Snapshot.number_in(path))
 
     def _say_damaged(self, segments: list[Path]) -> None:
-        """Whether a server can do without, and from where, is known once all the others are read."""
+        """Report the damaged snapshots and their consequences, once all the others are read."""
         replayed_from = [*self._snapshots, *(0 for segment in segments if Segments.first_in(segment) == 0)]
         for number in self._damaged:
             if self._newest < 0:
@@ -104,12 +103,12 @@ class _JournalCheck:
             self._found.damage.append(f"snapshot-{number:020d} is damaged; {means}")
 
     def _newest_sound(self, segments: list[Path]) -> int:
-        """The record that a server reads the journal from: that of the newest snapshot with a segment that begins there."""
+        """Return the record from which a server reads the journal: the newest snapshot at the beginning of a segment."""
         begin = {Segments.first_in(segment) for segment in segments}
         return max((number for number in self._snapshots if number in begin), default=0 if 0 in begin else -1)
 
     def _meet_snapshot(self, number: int, check: int) -> None:
-        """A segment begins where a snapshot was made: the replay so far must be that, or the replay begins there."""
+        """Compare the replay with the snapshot at a segment's beginning, or begin the replay there."""
         snapshot = self._snapshots.pop(number, None)
         if snapshot is None:
             return
@@ -181,7 +180,7 @@ class _JournalCheck:
             self._lose(scan.number, f"{path.name} is damaged at record {scan.number}")
 
     def _lose(self, record: int, what: str) -> None:
-        """Record ``record`` cannot be had: the replay stops until the next snapshot."""
+        """Report a lost record; the replay stops until the next snapshot."""
         self._found.damage.append(f"{what}; {HISTORY if record < self._newest else NEEDED}")
         self._state = self._literal = None
         self._end = self._check = 0

@@ -1,9 +1,9 @@
-"""Journal copy: a copy of a server's journal and snapshots that always opens, made while the server runs.
+"""Journal copy: a consistent copy of a server's journal and snapshots, made while the server runs.
 
-What is copied was there at one instant, snapshots first and segments after them, oldest first: whatever the server adds later
-comes after what a copied snapshot needs. If the server prunes something before it was copied, the copy begins anew. Of the last
-segment the whole records are copied and no more, so that the copy has no torn tail and its server does not begin a new epoch
-for one.
+The files to copy are listed at one instant. Snapshots are copied first, then segments, oldest first, so later writes
+of the server come after everything that a copied snapshot needs. If the server prunes a file before it is copied, the
+copy starts over. Of the last segment only complete records are copied, so the copy has no torn tail and its server
+need not begin a new epoch.
 """
 
 import os
@@ -38,7 +38,7 @@ def _copy_all(folder: Path, to: Path) -> None:
 
 
 def _whole_records(segment: Path) -> int:
-    """Where the records of a segment that is being written end now."""
+    """Return the current end of the complete records in a segment that is being written."""
     with segment.open("rb") as file:
         scan = Scan(segment, file)
         for _ in scan.records(keep_bodies=False):
@@ -49,7 +49,7 @@ def _whole_records(segment: Path) -> int:
 
 
 def copy_file(source: Path, target: Path, size: int | None = None) -> None:
-    """Copy a file, or its first ``size`` bytes, for its owner's eyes alone, and be sure that it is on disk."""
+    """Copy a file, or its first ``size`` bytes, to a private file, and sync it."""
     handle = system.open_file(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, PRIVATE_FILE)
     with source.open("rb") as read, system.fdopen(handle, "wb") as write:
         left = os.fstat(read.fileno()).st_size if size is None else size

@@ -1,9 +1,9 @@
-"""Journal listing: the snapshots and segments in a folder as of one instant, beside a server that makes and removes them.
+"""Journal listing: the snapshots and segments in a folder as of one instant, while a server adds and removes files.
 
-To read a folder takes time. A file that the server makes meanwhile may be missed and a later one seen, which looks like a
-segment that is missing; a server that prunes between a look at the snapshots and one at the segments leaves segments that none of
-those snapshots goes with, which looks like a journal without a sound one. Names are never used twice, so two looks
-that find the same saw what was there between them.
+Reading a folder takes time. The listing may miss a file that the server makes meanwhile but contain a later one,
+which looks like a missing segment. A server that prunes between the listing of snapshots and that of segments leaves
+segments without a matching snapshot, which looks like a journal without a sound one. Names are never reused, so two
+equal listings in a row are consistent.
 """
 
 from pathlib import Path
@@ -13,14 +13,14 @@ from crescendo.errors import UsageError
 from crescendo.storage.journal.segments import Segments
 from crescendo.storage.journal.snapshots import Snapshot
 
-MAX_TRIES = 20  # of whatever a server may disturb by what it removes
+MAX_TRIES = 20  # of a read that a server may disturb by removing files
 
 
 class FilesGoAway(UsageError):
     """A server removed files faster than they could be read."""
 
     def __init__(self, folder: Path) -> None:
-        super().__init__(f"the files in {folder} go away while they are read; try again")
+        super().__init__(f"the files in {folder} disappear while they are read; try again")
 
 
 class JournalListing(NamedTuple):
@@ -31,7 +31,7 @@ class JournalListing(NamedTuple):
 
     @classmethod
     def of(cls, folder: Path) -> Self:
-        """What is in ``folder``; FileNotFoundError if a file goes while it is looked at."""
+        """List ``folder``; raise FileNotFoundError if a file disappears meanwhile."""
         found = None
         while (now := cls(Snapshot.paths(folder), Segments(folder).paths())) != found:
             found = now

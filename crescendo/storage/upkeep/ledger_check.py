@@ -1,4 +1,4 @@
-"""Ledger check: pages, hashes, triggers, the book's arithmetic, and the outbox against the charges; done on a copy."""
+"""Ledger check, on a copy: pages, hashes, triggers, the book's arithmetic, and the outbox against the charges."""
 
 import sqlite3
 import tempfile
@@ -12,12 +12,12 @@ from crescendo.storage.ledger.ledger_store import Ledger
 from crescendo.storage.upkeep.examination import Examination
 from crescendo.storage.upkeep.ledger_copy import copy_ledger
 
-MAX_PAGES = 5  # sentences of SQLite about damaged pages
+MAX_PAGES = 5  # SQLite's messages about damaged pages to report
 
 
 def check_ledger(path: Path, found: Examination) -> None:
     """Examine the ledger at ``path``, which may be in use and is not changed."""
-    noted = LedgerFile.noted_head(path)  # before the copy, which then cannot be older than the note
+    noted = LedgerFile.noted_head(path)  # before copying, so that the copy cannot be older than the note
     with tempfile.TemporaryDirectory(prefix="crescendo-") as folder:
         copy = Path(folder) / path.name
         try:
@@ -53,7 +53,7 @@ def _check_noted(file: LedgerFile, noted: tuple[int, str] | None, path: Path, fo
 
 
 def _check_outbox(file: LedgerFile, found: Examination) -> None:
-    """Bytes belong to a charge and are those that were charged."""
+    """Check that all bytes belong to a charge and match its hash."""
     kept = sorted(file.kept())
     for seq in kept:
         entry = file.entries[seq] if seq < len(file.entries) else None

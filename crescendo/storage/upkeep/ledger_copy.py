@@ -1,4 +1,4 @@
-"""Ledger copy: a consistent copy of a ledger's file, of one in use too, that changes nothing where it copies from."""
+"""Ledger copy: a consistent copy of a ledger's file, even one in use, that leaves the original unchanged."""
 
 import fcntl
 import os
@@ -17,10 +17,11 @@ WAL, LOCK = "-wal", ".lock"
 
 
 def copy_ledger(path: Path, to: Path) -> None:
-    """Copy the ledger at ``path`` as it is now to ``to``, one file.
+    """Copy the current state of the ledger at ``path`` to the single file ``to``.
 
-    While a client has it open, SQLite's backup copies it page by page as of one instant. Else nobody writes, and the file is
-    copied with the log that a killed client may have left: to open that in place would change it.
+    While a client has the ledger open, SQLite's backup copies it page by page as of one instant. Otherwise no process
+    writes, and the file is copied with the log that a killed client may have left: opening that in place would change
+    it.
     """
     system.close(system.open_file(to, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, PRIVATE_FILE))
     with _unless_in_use(path) as free, explained(path):
@@ -38,12 +39,12 @@ def copy_ledger(path: Path, to: Path) -> None:
     with closing(sqlite3.connect(to)) as copied, explained(path):
         copied.execute(
             "pragma wal_checkpoint(truncate)"
-        ).fetchall()  # of the copy alone: the log goes into the one file
+        ).fetchall()  # in the copy only: folds the log into the one file
 
 
 @contextmanager
 def _unless_in_use(path: Path) -> Iterator[bool]:
-    """Whether no client has the ledger open; none can open it meanwhile."""
+    """Yield True if no client has the ledger open, and keep clients from opening it meanwhile."""
     try:
         lock = system.open_file(path.with_name(path.name + LOCK), os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
