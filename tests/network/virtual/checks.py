@@ -6,7 +6,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,12 +15,16 @@ from crescendo.core.vectors import item_bytes
 from crescendo.federation.last_model import LastModel
 from crescendo.storage.journal.journal_entries import Absent, Back, Entry, Left, Opened, Received, Summed, Voided
 from crescendo.storage.journal.replay import replay
+from crescendo.storage.journal.server_state import ServerState
+from crescendo.storage.journal.snapshots import Snapshot
 from tests.network.final_checks import Pair, charges_in, check_sum, entries_in, pairs_in
+from tests.network.virtual.journals import whole_journal
 
 if TYPE_CHECKING:
     from tests.network.virtual.federation import Federation
     from tests.network.virtual.wire_tap import WireTap
 
+MOST_ATTEMPTS = 300  # streams in a minute, of a client whose connections break as soon as they are made
 ALARMS = ("alarm", "journal_damaged", "stream_failed")
 
 
@@ -34,25 +38,16 @@ def final_problems(federation: Federation, tap: WireTap) -> Iterator[str]:
             continue
         for _, event, facts in machine.log:
             honest = facts.get("client") not in federation.hostile_names
-            if honest and (event in ALARMS or (event == "void_update" and not federation.restored)):
+            pair = facts.get("round"), federation.agreed.indices.get(facts.get("client", ""), -1)
+            if honest and (event in ALARMS or (event == "void_update" and pair not in federation.once_applied)):
                 yield f"{machine.name} logged {event}: {facts}"
-    journal = whole_journal(federation)
+    journal = whole_journal(federation.server.folder, federation.folder / "whole journal")
     entries = entries_in(journal)
     yield from _model_problems(federation, journal)
     yield from _round_problems(federation, entries)
+    yield from _state_problems(federation, entries)
     yield from _pair_problems(federation, tap, entries)
     yield from _size_problems(federation, tap)
-
-
-def whole_journal(federation: Federation) -> Path:
-    """The journal, with the segments that were pruned."""
-    whole = federation.folder / "whole journal"
-    whole.mkdir()
-    for folder in (federation.server.folder / "archive", federation.server.folder / "journal"):
-        for path in folder.glob("journal-" + "[0-9]" * 20) if folder.exists() else ():
-            (whole / path.name).unlink(missing_ok=True)
-            (whole / path.name).hardlink_to(path)
-    return whole
 
 
 def _model_problems(federation: Federation, journal: Path) -> Iterator[str]:
@@ -71,6 +66,32 @@ def _round_problems(federation: Federation, entries: list[Entry]) -> Iterator[st
     found = federation.server.noted["service"].durable._state.server.k
     if found != (k := literal_k(federation.agreed.terms, entries)):
         yield f"the server is at k={found}, and by its journal k={k}"
+
+
+def _state_problems(federation: Federation, entries: list[Entry]) -> Iterator[str]:
+    """The server's state, which went through snapshots and restarts, is what all entries come to, bit for bit."""
+    first, *rest = entries
+    assert isinstance(first, Opened)
+    literal = ServerState.opened(first, federation.agreed.terms)
+    for entry in rest:
+        literal.apply(entry)
+    found = federation.server.noted["service"].durable._state
+    off = Snapshot(0, 0, _fields(found)).differences(_fields(literal))
+    if off:
+        yield f"the server's state is not what its journal comes to, in {', '.join(off)}"
+
+
+def _fields(state: ServerState) -> dict[str, Any]:
+    """What a state exports, and the same arrays where they are: what an export forgets is found."""
+    server = state.server
+    own = {
+        "own last": server._last,
+        "own present": server._present,
+        "own gone": server._gone,
+        "own model": server.model,
+    }
+    settled = {f"own settled {c}": list(server.settled(c)) for c in range(server.terms.clients) if not server._gone[c]}
+    return {**state.export(), **own, **settled}
 
 
 def literal_k(terms: Terms, entries: list[Entry]) -> int:
@@ -131,7 +152,7 @@ def _client_problems(
     charged = charges_in(federation.clients[c].folder / "ledger.sqlite")
     yield from (f"client {c}: round {i} was applied and never charged" for i in sorted(applied - charged.keys()))
     for i in sorted(charged.keys() - applied):
-        if not federation.restored or charged[i] is None:
+        if (i, c) not in federation.once_applied:
             yield f"client {c}: round {i} was charged and is lost ({void.get((i, c), 'and is not void')})"
     for (i, client), sent in tap.sent.items():
         if client == c and i not in charged:
@@ -148,6 +169,9 @@ def _size_problems(federation: Federation, tap: WireTap) -> Iterator[str]:
     most = 2 * len(agreed.text) + vector + 4096 + 16 * shape.rounds * shape.clients
     if federation.longest_down > most:
         yield f"a message of {federation.longest_down} bytes went to a client, and {most} are enough"
+    for machine in [*federation.honest, *federation.aggregators]:
+        if (most := federation.network.most_attempts[machine]) > MOST_ATTEMPTS:
+            yield f"{machine.name} opened {most} streams in a minute"
     for machine in federation.clients:
         for path in machine.folder.glob("seen-*.json"):
             if path.stat().st_size > 4096:

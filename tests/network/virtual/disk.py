@@ -63,6 +63,11 @@ class Disk:
                     undo()
         self.settle()
 
+    @property
+    def is_ill(self) -> bool:
+        """Is it full or slow now?"""
+        return self.is_full or self.sync_takes != self.usual_sync
+
     def settle(self) -> None:
         """What there is is what the disk has."""
         self._files.clear()
@@ -162,6 +167,9 @@ class Disk:
         counted, names = len(file.undo), len(self._names.get(file.path, ()))
         low, high = self.sync_takes
         sleep(self._rng.uniform(low, high))
+        if self.fails and not file.path.is_dir():
+            self._tear(file)  # the system marks the pages clean, and forgets them: another sync would not help
+            file.undo.clear()
         self._fail()
         if file.path.is_dir():
             del self._names.setdefault(file.path, [])[:names]

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
+from tests.network.virtual.journals import applied_in
+
 if TYPE_CHECKING:
     from tests.network.virtual.federation import Federation
     from tests.network.virtual.machine import Machine
@@ -96,11 +98,11 @@ def _drop(federation: Federation, machine: Machine, fault: Fault) -> None:
 
 
 def _slow_line(federation: Federation, machine: Machine, fault: Fault) -> None:
-    """So many bytes a second, and more delay."""
+    """So many bytes a second, and the more delay the fewer."""
     line = machine.line
 
     def slow() -> None:
-        line.bandwidth, line.delay = fault.number, 1.0
+        line.bandwidth, line.delay = fault.number, min(10.0, max(0.1, 2e4 / fault.number))
 
     def usual() -> None:
         line.bandwidth, line.delay = line.usual
@@ -153,6 +155,7 @@ def _older_copy(federation: Federation, machine: Machine, fault: Fault) -> None:
     def restore() -> None:
         was_off = machine.is_off
         machine.switch_off()
+        federation.once_applied |= applied_in(machine.folder)
         machine.put_back(backup)
         machine.is_finished = False
         federation.restored.append(federation.loop.time())

@@ -134,6 +134,7 @@ class Federation:
         self.network.machines = {machine.name: machine for machine in self.machines}
         self.longest_down = 0  # bytes of the longest message to a client
         self.restored: list[float] = []  # when the server went on from an older copy
+        self.once_applied: set[tuple[int, int]] = set()  # pairs that a journal had which was replaced by an older one
         for place, client in enumerate(self.clients):
             ways = [self.server, *self.aggregators]
             self.parents[client] = ways[place % len(ways)]

@@ -17,11 +17,11 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from crescendo.core.vectors import item_bytes
 from tests.network.virtual import faults
 from tests.network.virtual.checks import final_problems, fingerprint
 from tests.network.virtual.clock import START, Stuck, VirtualLoop
 from tests.network.virtual.federation import Federation
+from tests.network.virtual.hearing import Models, overheard
 from tests.network.virtual.schedules import Schedule
 from tests.network.virtual.simulation import simulated
 from tests.network.virtual.streams import Network
@@ -69,9 +69,10 @@ def run(seed: int, schedule: Schedule, keep_log: bool = False) -> Outcome:
 def _run(seed: int, schedule: Schedule, keep_log: bool, folder: Path, loop: VirtualLoop) -> Outcome:
     began, cpu = time.perf_counter(), time.process_time()
     federation = Federation(schedule.shape, seed, folder, loop, dict(schedule.hostile))
-    tap, watcher = WireTap(item_bytes(federation.agreed.wire)), Watcher(federation, schedule.quiet)
+    models, watcher = Models(), Watcher(federation, schedule.quiet)
+    tap = WireTap(federation.agreed, models)
     problems: list[str] = []
-    with simulated(loop, federation.network, Random(f"{seed} chance")):
+    with simulated(loop, federation.network, Random(f"{seed} chance")), overheard(models):
         federation.listen_in(tap)
         try:
             loop.run_until_complete(_play(federation, schedule, watcher, began))
@@ -80,7 +81,7 @@ def _run(seed: int, schedule: Schedule, keep_log: bool, folder: Path, loop: Virt
         finally:
             federation.end()
             loop.close()
-    problems += watcher.problems + federation.refused_wrongly()
+    problems += watcher.problems + models.problems + federation.refused_wrongly()
     problems += [f"the event loop reports {facts}" for facts in loop.failures]
     with _problems_of_files(problems):
         problems += final_problems(federation, tap)
@@ -106,7 +107,7 @@ async def _play(federation: Federation, schedule: Schedule, watcher: Watcher, be
     for fault in schedule.faults:
         loop.call_later(fault.at, faults.begin, federation, fault, context=federation.world)
     federation.start()
-    while not federation.is_over and not watcher.gives_up:
+    while not (federation.is_over or watcher.gives_up or len(federation.refused_wrongly()) >= MOST_PROBLEMS):
         await asyncio.sleep(watcher.every)
         watcher.look()
         if time.perf_counter() - began > MOST_SECONDS:

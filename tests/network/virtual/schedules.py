@@ -29,7 +29,7 @@ WEIGHTS: dict[str, tuple[float, float, float]] = {
     "older copy": (0.7, 0, 0),
     "move": (0, 0, 1),
 }
-ONLY_IN_TREES = {"move"}
+LONG_KINDS = {"kill", "power", "freeze", "partition"}
 
 
 @dataclass(frozen=True)
@@ -52,6 +52,7 @@ def drawn(seed: int) -> Schedule:
     if shape.rounds > LONG:
         away = _long_absence(rng, shape)
         faults, quiet = sorted([*faults, away]), max(quiet, away.at + away.lasts)
+    quiet = max([quiet, *(fault.at + fault.lasts for fault in faults)])
     return Schedule(shape, tuple(faults), quiet, hostile)
 
 
@@ -59,7 +60,7 @@ def _long_absence(rng: Random, shape: Shape) -> Fault:
     """A client is away for hundreds of rounds, with rounds on their way."""
     whole = shape.rounds * shape.round_takes
     at, lasts = rng.uniform(0.01, 0.1) * whole, rng.uniform(0.75, 0.9) * whole
-    kind, number = rng.choice((("partition", 1.0), ("partition", 0.0), ("kill", 0.0), ("power", 0.0)))
+    kind, number = rng.choice((("partition", 1.0), ("partition", 1.0), ("partition", 0.0), ("power", 0.0)))
     return Fault(round(at, 3), kind, f"client{rng.randrange(shape.clients)}", round(lasts, 3), number)
 
 
@@ -69,12 +70,12 @@ def _shape(rng: Random) -> Shape:
     kind = rng.random()
     rounds, features = rng.choice((12, 25, 40)), 4
     mechanism = rng.choice(("none", "minibatch", "local"))
-    if kind < 0.12:  # long absences among many short rounds
+    if kind < 0.14:  # long absences among many short rounds
         clients, rounds, mechanism = 2, rng.choice((350, 400)), "none"
     elif kind < 0.22:  # vectors that go in parts
         rounds, features, mechanism, clients = 12, 20_000, "none", min(clients, 3)
     round_takes = _between(rng, 4.0, 40.0) if rounds > LONG else _between(rng, 4.0, 600.0)
-    if rounds < LONG and rng.random() < 0.04:  # some take weeks
+    if rounds < LONG and rng.random() < 0.06:  # some take weeks
         rounds, round_takes = 25, _between(rng, 1800.0, 14_400.0)
     absent_after = rng.choice((30.0, 60.0)) if round_takes < 300 else round_takes / 2
     hold_least = max(30.0, 2 * absent_after) * rng.choice((1, 2))
@@ -115,17 +116,37 @@ def _faults(rng: Random, shape: Shape, quiet: float) -> list[Fault]:
     while len(found) < count:
         who = favourite if favourite is not None and rng.random() < 0.6 else rng.choice(machines)
         role = 0 if who == "server" else 1 if who.startswith("aggregator") else 2
-        weights = [WEIGHTS[kind][role] * (bool(shape.aggregators) or kind not in ONLY_IN_TREES) for kind in kinds]
+        impossible = {"move": not shape.aggregators, "older copy": shape.rounds > LONG}
+        weights = [WEIGHTS[kind][role] * (not impossible.get(kind)) for kind in kinds]
         if not any(weights):
             count -= 1
             continue
         (kind,) = rng.choices(kinds, weights)
         found.append(_fault(rng, kind, who, quiet))
+        if found[-1].kind in LONG_KINDS and rng.random() < 0.4:
+            found.append(_at_the_return(rng, found[-1]))
     return sorted(found)
 
 
+def _at_the_return(rng: Random, away: Fault) -> Fault:
+    """What goes wrong in the seconds in which a machine that was away comes back."""
+    at = away.at + away.lasts
+    match rng.choice(("kill in write", "kill", "drop", "drop", "slow line", "partition")):
+        case "kill in write":
+            kind, after, lasts, number = "kill in write", 0.01, 0.0, float(rng.randint(1, 20))
+        case "kill":
+            kind, after, lasts, number = "kill", _between(rng, 0.05, 20.0), _between(rng, 0.1, 10.0), 0.0
+        case "drop":
+            kind, after, lasts, number = "drop", _between(rng, 0.05, 5.0), 30.0, _between(rng, 0.1, 3.0)
+        case "slow line":
+            kind, after, lasts, number = "slow line", 0.0, _between(rng, 10.0, 100.0), _between(rng, 1000.0, 1e5)
+        case _:
+            kind, after, lasts, number = "partition", _between(rng, 0.1, 15.0), _between(rng, 1.0, 60.0), 1.0
+    return Fault(round(at + after, 3), kind, away.who, round(lasts, 3), round(number, 3))
+
+
 def _fault(rng: Random, kind: str, who: str, quiet: float) -> Fault:
-    at = rng.uniform(0.0, 0.9 * quiet)
+    at = rng.uniform(0.0, 0.85 * quiet)
     lasts = min(_between(rng, 1.0, max(10.0, min(3 * WEEK, quiet))), quiet - at)
     number = 0.0
     match kind:
@@ -144,7 +165,7 @@ def _fault(rng: Random, kind: str, who: str, quiet: float) -> Fault:
         case "disk errors":
             number, lasts = rng.randint(1, 3), 0.0
         case "slow disk":
-            number = _between(rng, 0.1, 4.0)
+            number = _between(rng, 0.1, 20.0)
         case "move":
             number, lasts = rng.randint(0, 2), 0.0
     return Fault(round(at, 3), kind, who, round(lasts, 3), round(float(number), 3))

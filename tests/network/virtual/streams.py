@@ -8,6 +8,7 @@ to 30 seconds. Of a killed process the system still sends what it had taken over
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable
 from contextvars import Context
 from random import Random
@@ -49,6 +50,7 @@ class Network:
         self.tap: Callable[[Process, Any], None] = lambda process, message: None  # sees what clients send
         self.tap_down: Callable[[Process, Any, int], None] = lambda process, message, size: None
         self.machines: dict[str, Any] = {}  # by the address that they listen on
+        self.attempts, self.most_attempts = Counter[tuple[Any, int]](), Counter[Any]()  # streams, in a minute
         self.breaks = 0  # connections that were reset
         self._ports = 40_000
 
@@ -88,6 +90,11 @@ class Network:
                 del self.listeners[address]
         for call in [call for call in self.calls if process in (call.process, call.server_process)]:
             call.lose(process, power)
+
+    def note_attempt(self, machine: Any) -> None:
+        minute = int(self.loop.time() // 60)
+        self.attempts[machine, minute] += 1
+        self.most_attempts[machine] = max(self.most_attempts[machine], self.attempts[machine, minute])
 
     def next_port(self) -> int:
         self._ports += 1
@@ -166,6 +173,7 @@ class Call:
         self._task: asyncio.Task[Any] | None = None  # of the server
         self._half_closed = False
         network.calls[self] = None
+        network.note_attempt(self.process.machine)
         network.loop.call_later(self._trip, self._connect, context=network.world)
 
     @property

@@ -40,7 +40,7 @@ class Watcher:
         if process is None or service is None or network_server is None:
             self._restart(now)
             return
-        if process is not self._process or process.is_frozen or server.disk.is_full:
+        if process is not self._process or process.is_frozen or server.disk.is_ill:
             self._process = process
             self._restart(now)
         k, known = service.durable.k, len(service.durable.instances)

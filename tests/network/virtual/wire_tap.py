@@ -5,8 +5,11 @@ from __future__ import annotations
 import hashlib
 from typing import Any
 
+from crescendo.core.vectors import item_bytes
+from crescendo.federation.agreement import Agreement
 from crescendo.network.protocol.resumption import PART, SMALL_PART
 from crescendo.network.protocol.wire_messages import TO_SERVER, UpdatePart, VoidRound
+from tests.network.virtual.hearing import Models
 
 
 class Sent:
@@ -43,8 +46,8 @@ class Sent:
 class WireTap:
     """Updates by (round, client), and rounds that clients declared void."""
 
-    def __init__(self, item_bytes: int) -> None:
-        self._item = item_bytes
+    def __init__(self, agreed: Agreement, models: Models) -> None:
+        self._item, self._terms, self._models = item_bytes(agreed.wire), agreed.terms, models
         self.sent: dict[tuple[int, int], Sent] = {}
         self.void: set[tuple[int, int]] = set()
         self.problems: list[str] = []
@@ -64,6 +67,8 @@ class WireTap:
 
     def _add(self, c: int, said: UpdatePart) -> None:
         part, pair = said.vector, (said.vector.about, c)
+        if pair[0] > self._terms.furthest(k := min(self._models.highest, self._terms.rounds)):
+            self.problems.append(f"client {c} sent round {pair[0]} when the server was at k={k}")
         length = part.numbers * self._item
         sent = self.sent.setdefault(pair, Sent(length))
         size = PART if part.parts == max(1, -(-length // PART)) else SMALL_PART
