@@ -1,8 +1,8 @@
-"""Event log: one line per event, in JSON or in words. What a caller puts in is printed, so that is never a secret or a record.
+"""Event log: one line per event, in JSON or in words. It prints all facts, so callers never pass secrets or records.
 
-Whoever reads the log may stop reading without going away: a pipe that nobody drains is full after 64 kB, and a write to it waits
-for ever. So a thread of its own writes, and callers only put lines in a queue. When the queue is full, newer lines are
-dropped and counted, and a line at their place says how many: ``{"at": .., "event": "lines_dropped", "lines": ..}``.
+The reader of the log may stop reading without closing it: an unread pipe is full after 64 kB, and a write to it blocks for ever.
+So a separate thread writes, and callers only put lines into a queue. When the queue is full, newer lines are dropped and
+counted, and a line in their place has the count: ``{"at": .., "event": "lines_dropped", "lines": ..}``.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Any, Protocol, Self, TextIO
 
-MOST_LINES = 10_000  # that wait to be written
-LAST_WORDS = 2.0  # seconds that a process which ends waits for some of its last lines to be read
-MOST_WAITS = 15  # of those, as long as each time some are
+MOST_LINES = 10_000  # in the queue
+LAST_WORDS = 2.0  # seconds that an ending process waits for progress on its last lines
+MOST_WAITS = 15  # of those, while each makes progress
 
 
 class Log(Protocol):
-    """Says that something happened, and what is known about it."""
+    """Logs an event with its facts."""
 
     def __call__(self, event: str, **facts: Any) -> None: ...
 
 
 class EventLog(ABC):
-    """Writes each event as one line, in order; a call never waits, whatever thread it comes from.
+    """Writes each event as one line, in order. A call never blocks, on any thread.
 
-    Use it in ``with``: at the end, what is in the queue is written as long as somebody reads it.
+    Use it in ``with``: at the end, it writes the queue as long as the reader goes on reading.
     """
 
     def __init__(self, out: TextIO | None = None, most: int = MOST_LINES, last_words: float = LAST_WORDS) -> None:
@@ -46,7 +46,7 @@ class EventLog(ABC):
         self._writer.start()
 
     def __call__(self, event: str, **facts: Any) -> None:
-        with self._change:  # the clock is read in here, so that lines stand in its order
+        with self._change:  # the clock is read inside the lock, so that lines are in its order
             if self._closed or len(self._lines) >= self._most:
                 self._dropped += 1
                 return
@@ -56,7 +56,7 @@ class EventLog(ABC):
 
     @abstractmethod
     def _line(self, at: float, event: str, facts: dict[str, Any]) -> str:
-        """How an event that happened ``at`` this time is written."""
+        """Return the line for an event that happened at the time ``at``."""
 
     def __enter__(self) -> Self:
         return self
@@ -65,7 +65,7 @@ class EventLog(ABC):
         self.close()
 
     def close(self) -> None:
-        """Write what is waiting, and give up if nobody reads it."""
+        """Write the queue, and give up if its reader has stopped."""
         with self._change:
             self._closed = True
             self._change.notify()
@@ -76,7 +76,7 @@ class EventLog(ABC):
                 return
 
     def _count_dropped(self) -> None:
-        """Say, at their place in the order, how many lines are missing."""
+        """Add a line with the number of dropped lines, in their place."""
         if self._dropped:
             self._lines.append(self._line(time.time(), "lines_dropped", {"lines": self._dropped}))
             self._dropped = 0
@@ -87,7 +87,7 @@ class EventLog(ABC):
                 sink.write(line + "\n")
 
     def _next(self) -> str | None:
-        """The next line as soon as there is one; None at the end."""
+        """Wait for the next line and return it; return None at the end."""
         with self._change:
             while not self._lines:
                 self._count_dropped()
@@ -99,14 +99,14 @@ class EventLog(ABC):
 
 
 class JsonLog(EventLog):
-    """Writes each event as ``{"at": .., "event": .., ..}``. JSON escapes whatever could steer a terminal."""
+    """Writes each event as ``{"at": .., "event": .., ..}``. JSON escapes control characters, so a terminal is safe."""
 
     def _line(self, at: float, event: str, facts: dict[str, Any]) -> str:
         return json.dumps({"at": round(at, 3), "event": event, **facts}, default=str)
 
 
 class _Sink:
-    """Where lines go: past Python's buffer, whose lock a thread that waits for a reader would take into the process's end."""
+    """The stream written to, without Python's buffer: a thread blocked on a reader would hold its lock at the process's exit."""
 
     def __init__(self, out: TextIO | None) -> None:
         self._out, self._descriptor, self._encoding = out, -1, getattr(out, "encoding", None) or "utf-8"
@@ -128,13 +128,13 @@ class _Sink:
                 self._out.write(line)
                 self._out.flush()
         except (OSError, ValueError):
-            pass  # whoever read the log is gone; the federation goes on
+            pass  # the reader has gone; the federation goes on
 
     def _write_bytes(self, data: bytes) -> None:
         while data:
             try:
                 data = data[os.write(self._descriptor, data) :]
-            except BlockingIOError:  # somebody else made this pipe non-blocking
+            except BlockingIOError:  # another process made this pipe non-blocking
                 ready = select.poll()
                 ready.register(self._descriptor, select.POLLOUT)
                 ready.poll()
@@ -142,7 +142,7 @@ class _Sink:
 
 @contextlib.contextmanager
 def hear_libraries(log: Log) -> Iterator[None]:
-    """What Python's libraries warn of through `logging` and `warnings` becomes lines of the log while this lasts."""
+    """Log the warnings of Python's libraries, from `logging` and `warnings`, inside this context."""
 
     class Pass(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
@@ -159,4 +159,4 @@ def hear_libraries(log: Log) -> Iterator[None]:
 
 
 def quiet(event: str, **facts: Any) -> None:
-    """A log that nobody reads."""
+    """Log nothing."""

@@ -1,7 +1,7 @@
-"""Log events: every event is declared here, once, with its level, its sentences and what to do about it.
+"""Log events: declares every event once, with its level, its sentences and the advice for it.
 
-A terminal shows the sentence (`words`), the table in docs/deploy.md is made of the same declarations, and a test holds every call
-of a log to them. From the root of the project, ``python -m crescendo.logs.log_events`` writes the table into the page.
+A terminal shows the sentence (`words`), the table in docs/deploy.md is generated from the declarations, and a test compares every
+call of a log with them. From the root of the project, ``python -m crescendo.logs.log_events`` writes the table into the page.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import Any, Literal
 
 Level = Literal["info", "warn", "error"]
-NOTHING = "nothing: the life of a federation"
+NOTHING = "nothing: this is normal"
 NOT_AT_ONCE = "nothing yet: it tries again after `again_in` seconds. If this continues, read `reason` and `without_it`"
 
 
 @dataclass(frozen=True)
 class LogEvent:
-    """One event. Of its ``sentences`` the first is used whose facts are all there: the parties know different facts about it."""
+    """One event. The log uses the first of its ``sentences`` whose facts are all known: the parties know different facts."""
 
     name: str
     level: Level
@@ -28,7 +28,7 @@ class LogEvent:
     what_to_do: str = NOTHING
 
     def sentence(self, facts: Mapping[str, Any]) -> str | None:
-        """The template that fits these facts, None if none does; a fact that is None or empty is not there.
+        """Return the first template whose facts are all given, or None. A fact that is None or empty counts as missing.
 
         >>> left = LogEvent("left", "info", ("{client} has left: {reason}", "{client} has left"))
         >>> left.sentence({"client": "bob", "reason": ""}), left.sentence({"reason": "tired"})
@@ -39,13 +39,13 @@ class LogEvent:
 
     @property
     def row(self) -> str:
-        """Its row of the table in the documentation."""
+        """The event's row of the table in the documentation."""
         says = "; or: ".join(re.sub(r"\{(\w+)\}", r"*\1*", one) for one in self.sentences)
         return f"| `{self.name}` | {self.level} | {says} | {self.what_to_do} |"
 
 
 def fields_of(template: str) -> set[str]:
-    """The facts that a sentence names.
+    """Return the names of the facts in a sentence.
 
     >>> sorted(fields_of("{client} has joined at round {start}"))
     ['client', 'start']
@@ -60,7 +60,7 @@ _DECLARED = (
     LogEvent(
         "serving", "info", ("serving {federation} to {clients} clients on port {port}, at round {k} of {rounds}",)
     ),
-    LogEvent("aggregating", "info", ("adding up for {parent} what clients send to port {port}",)),
+    LogEvent("aggregating", "info", ("adding up the clients' updates for {parent}, listening on port {port}",)),
     LogEvent(
         "joined",
         "info",
@@ -75,7 +75,7 @@ _DECLARED = (
         "info",
         (
             "signed the terms of {federation}: they cost epsilon {epsilon} at delta {delta} at most",
-            "signed the terms of {federation}, which hide nothing: no epsilon holds",
+            "signed the terms of {federation}, which have no privacy mechanism: no epsilon holds",
         ),
     ),
     LogEvent("left", "info", ("{client} has left for good: {reason}", "{client} has left for good")),
@@ -103,14 +103,14 @@ _DECLARED = (
     LogEvent(
         "held_out",
         "info",
-        ("{records} records are held out to measure the last model here, and train nothing",),
+        ("{records} records are held out from training, to measure the last model here",),
         "nothing: `--test` asked for it. The count is in your own log only",
     ),
     LogEvent(
         "measured",
         "info",
         ("the last model, on the {of}: {says}",),
-        "keep it to yourself if the records are private: no epsilon covers it, and it is never sent. At a server it is about the "
+        "keep it to yourself if the records are private: no epsilon covers it, and it is never sent. A server measures on the "
         "public set of `serve.test`",
     ),
     LogEvent(
@@ -129,7 +129,7 @@ _DECLARED = (
         "mind_records",
         "warn",
         ("{says}",),
-        "look at the column that it names; this is in the client's own log only, and nothing of it is sent",
+        "look at the column that it names; this is in the client's own log only and is never sent",
     ),
     # -- connections
     LogEvent("unreachable", "warn", ("no answer from {server}, next attempt in {again_in} s: {reason}",), NOT_AT_ONCE),
@@ -147,42 +147,42 @@ _DECLARED = (
         "sent_away",
         "warn",
         ("sent away by {server}, next attempt in {again_in} s: {reason}",),
-        "nothing yet, as above: the other side, such as a server that is stopping, closed the stream and said why. If `reason` "
-        "blames this client, look into it",
+        "nothing yet, as above: the other side, such as a server that is stopping, closed the stream and gave the reason. If "
+        "`reason` blames this client, look into it",
     ),
     LogEvent(
         "unanswered",
         "warn",
-        ("{server} is there and has not answered for {seconds} s; this client waits, and charges nothing meanwhile",),
-        "if this continues, ask the server's operator: the server, or a proxy in between, receives what this client sends and "
+        ("{server} is connected and has not answered for {seconds} s; this client waits without charging anything",),
+        "if this continues, ask the server's operator: the server, or a proxy in between, receives this client's messages and "
         "does not answer. The line is repeated each time the silence has doubled",
     ),
     LogEvent(
         "lingering",
         "info",
         ("waiting for {clients}, at most {at_most} s: {why}",),
-        "nothing: the run is over, and these clients have not yet confirmed to this process that they know; it waits for "
-        "them for `at_most` seconds",
+        "nothing: the run is over, and these clients have not yet confirmed the end to this process; it waits for them for "
+        "`at_most` seconds",
     ),
     LogEvent(
         "end_not_confirmed",
         "warn",
         ("{clients}: {why}; {what_to_do}",),
-        "the server is ending, and these clients have still not confirmed that they know. If one of them waits "
-        "for the server, start it again. After a restart this names clients that had heard the end before: "
-        "one that has its last model needs nothing",
+        "the server is exiting, and these clients have still not confirmed the end. If one of them waits for the server, start "
+        "the server again. After a restart this also names clients that had confirmed before: a client with its last model "
+        "needs nothing",
     ),
     LogEvent(
         "keys_changed",
         "info",
-        ("files in {folder} have changed; {ended} open streams are ended because of them",),
-        "nothing: certificates, tokens or the list of revoked certificates were replaced, and what can be used of them is in use",
+        ("files in {folder} have changed; {ended} open streams were ended because of it",),
+        "nothing: certificates, tokens or the list of revoked certificates were replaced, and every valid file is in use",
     ),
     LogEvent(
         "keys_unusable",
         "error",
-        ("a file has changed that cannot be used, so what it was before stays in force: {reason}",),
-        "mend that file, or copy it again: until then a renewed certificate is not shown, and a revoked one still gets in",
+        ("a changed file cannot be used, so its previous content stays in force: {reason}",),
+        "mend that file, or copy it again: until then a renewed certificate is not in use, and a revoked one is still accepted",
     ),
     # -- what is not allowed
     LogEvent(
@@ -207,38 +207,38 @@ _DECLARED = (
             "a sum is refused: {reason}",
             "refused by the server: {reason}",
         ),
-        "read `reason`: a party sent, or was offered, something that is not allowed",
+        "read `reason`: a party sent, or received, a message that is not allowed",
     ),
     LogEvent(
         "declined",
         "warn",
         ("{client} declines the terms: {reason}", "declined the terms: {reason}"),
-        "read `reason`: it says which of the terms are not allowed",
+        "read `reason`: it names the terms that are not allowed",
     ),
     LogEvent(
         "refused_broadcast",
         "warn",
         ("the model at round {k} is not taken: {reason}",),
-        "read `reason`: the server sent something that it should not",
+        "read `reason`: the server sent an invalid broadcast",
     ),
     LogEvent(
         "connections_closed",
         "warn",
         ("{count} connections from {address} were closed: {reason}",),
-        "if it goes on, block that address in the packet filter",
+        "if this continues, block that address in the packet filter",
     ),
     LogEvent(
         "repeated",
         "warn",
         ("{kind}: {count} more of them from {among} within {within_seconds} s",),
-        "as for the event that `kind` names: what a peer can cause again and again has ten lines a minute for each address or "
+        "as for the event that `kind` names: events that a peer can cause repeatedly get ten lines a minute for each address or "
         "name, and then this one; the newest of them is `last`",
     ),
     LogEvent(
         "alarm",
         "error",
         ("{client} may run twice, or be forged: {reason}", "a sum may be forged: {reason}"),
-        "look into it: two different updates came for one round of one client, so it runs twice, or somebody forges",
+        "look into it: two different updates came for one round of one client, so it runs twice, or its updates are forged",
     ),
     # -- clients that hold rounds up, and rounds that are lost
     LogEvent(
@@ -252,7 +252,7 @@ _DECLARED = (
         "warn",
         ("{client} has held up round {round} for {seconds} s and {joins} joins",),
         "that client did not send its update for so long, however often it joined: it is too slow for its share, crashes as it "
-        "joins, or holds the others up. `serve.hold_after` and `serve.hold_least` say how long rounds wait",
+        "joins, or holds the others up. `serve.hold_after` and `serve.hold_least` limit how long rounds wait",
     ),
     LogEvent(
         "on_probation",
@@ -260,7 +260,7 @@ _DECLARED = (
         (
             "{client} is back after {joins} joins without an update; no round waits for it while it goes on with round {start}",
         ),
-        "find out why that client ends or is cut off before it has done a round; nothing of it becomes void meanwhile",
+        "find out why that client exits or is cut off before it completes a round; its rounds do not become void meanwhile",
     ),
     LogEvent(
         "off_probation",
@@ -281,87 +281,88 @@ _DECLARED = (
         "void_update",
         "warn",
         ("round {round} of {client} came after it was void: {reason}",),
-        "a client sent a round that was declared void while it was away: it may have charged it, and nothing of it is in the "
-        "model; clients of this version cannot do that, so ask for that client's version and its own log",
+        "a client sent a round that was declared void while it was away: the client may have charged it, and the model does not "
+        "contain it; clients of this version cannot do that, so ask for that client's version and its log",
     ),
     LogEvent(
         "void",
         "warn",
         ("rounds {rounds} of {client} are void: {reason}", "rounds {rounds} are void: {reason}"),
-        "the bytes of these rounds were lost at this client before they arrived; their budget stays spent, "
-        "and no one waits for them",
+        "this client lost the bytes of these rounds before they arrived; their budget stays spent, and no party waits for them",
     ),
     LogEvent(
         "round_failed",
         "error",
         ("round {round} failed with {error} at {at}: {says}",),
-        "read `error` and `at`: a private round raised before it was charged. It is charged, void and never computed again, and "
-        "the client goes on; after three in a row it ends, so that a fault of the machine does not use the budget up",
+        "read `error` and `at`: a private round raised an error before it was charged. It is charged, void and never computed "
+        "again, and the client goes on; after three in a row it exits, so that a fault of the machine does not use up the budget",
     ),
     LogEvent(
         "checkpoint_resumed",
         "info",
-        ("round {round} goes on at slot {slot}, where a checkpoint of it was written",),
+        ("round {round} resumes from its checkpoint at slot {slot}",),
         "nothing: this client was stopped or killed in the middle of that round",
     ),
     LogEvent(
         "checkpoint_discarded",
         "warn",
-        ("round {round} is drawn anew, since its checkpoint cannot be used: {reason}",),
-        "nothing: the round costs its time once more. If you did not mean to change what `reason` names (the records, say), "
-        "look into it; a checkpoint that is damaged points to the disk",
+        ("round {round} is drawn again, since its checkpoint cannot be used: {reason}",),
+        "nothing: the round is computed once more. If you did not mean to change the part that `reason` names (the records, "
+        "say), look into it; a damaged checkpoint points to the disk",
     ),
     LogEvent(
         "checkpoint_failed",
         "warn",
         ("{path} cannot be written or removed: {reason}",),
-        "see to what `reason` names: the client goes on, and a kill costs it the round in hand. If a checkpoint could not be "
-        "removed, remove the file: it holds what was computed from records, before noise",
+        "mend what `reason` names: the client goes on, and a kill would cost it the current round. If a checkpoint could not be "
+        "removed, remove the file: it holds numbers computed from records, before noise",
     ),
     # -- the server's state and model
     LogEvent(
         "new_epoch",
         "warn",
         ("a new epoch begins: {client} has seen round {k} of epoch {epoch}, and this server had not",),
-        "the server's state was older than what a client has seen: see *Backups*",
+        "the server's state was older than the state that a client has seen: see *Backups*",
     ),
     LogEvent(
         "journal",
         "warn",
         ("{note}",),
-        "the end of the server's journal was damaged, or something else about its files: see *Backups*",
+        "the end of the server's journal, or another of its files, was damaged: see *Backups*",
     ),
     LogEvent(
         "accounting_failed",
         "warn",
         ("no tight epsilon for the status: {reason}",),
-        "nothing at once: the status has a quick bound instead, and the next question tries again; if it goes on, read `reason`. "
-        "Rounds are not concerned",
+        "nothing at once: the status has a quick bound instead, and the next request tries again; if this continues, read "
+        "`reason`. Rounds are not affected",
     ),
     LogEvent(
         "few_descriptors",
         "warn",
         ("{reason}",),
-        "raise the limit of open files to the number in `reason`, or connect clients through aggregators; clients for whom there "
-        "is no room are told to come back",
+        "raise the limit of open files to the number in `reason`, or connect clients through aggregators; clients without room "
+        "are asked to come back",
     ),
     LogEvent(
         "stream_failed",
         "error",
         ("a peer was turned away for a fault on this side: {reason}",),
-        "see to what `reason` names, such as a `tokens.json` that cannot be read; peers are only told to come back",
+        "mend what `reason` names, such as a `tokens.json` that cannot be read; peers are only asked to come back",
     ),
     LogEvent(
         "disk_low",
         "warn",
-        ("{free} of the disk of {folder} is free; with less than {reserve} no updates are taken",),
+        ("{free} of the disk of {folder} is free; below {reserve} the server takes no updates",),
         "make room: with less than *reserve* free (`serve.disk_reserve`) the server takes no updates",
     ),
     LogEvent(
         "disk_full",
         "error",
-        ("{free} of the disk of {folder} is free, less than {reserve}: nothing new is taken until there is room",),
-        "make room; nothing is lost: clients keep what they have, come back by themselves, and do not become absent meanwhile",
+        (
+            "{free} of the disk of {folder} is free, less than {reserve}: the server takes no updates until there is room",
+        ),
+        "make room; nothing is lost: clients keep their updates, come back by themselves, and do not become absent meanwhile",
     ),
     LogEvent(
         "disk_room",
@@ -373,22 +374,22 @@ _DECLARED = (
         "journal_damaged",
         "error",
         ("the journal is damaged: {reason}",),
-        "read `reason`: the server goes on, as it has its state in memory, and its next two snapshots replace what is damaged; "
+        "read `reason`: the server goes on, as it has its state in memory, and its next two snapshots replace the damaged part; "
         "then verify and back up: see *Looking after the disk*",
     ),
     LogEvent(
         "long_model",
         "warn",
         ("{reason}",),
-        "the model is longer than the terms expect, so clients shorten what they start from; look at step sizes and at who sends "
-        "long updates",
+        "the model is longer than the terms expect, so clients shorten the model that they start from; look at step sizes and at "
+        "the clients that send long updates",
     ),
     LogEvent("model_in_bounds", "info", ("{reason}",), "nothing: `long_model` is over"),
     LogEvent(
         "model_failed",
         "error",
         ("the model's own code failed: {reason}",),
-        "correct your own model's code; `reason` says where it failed",
+        "correct your model's code; `reason` has the place where it failed",
     ),
     LogEvent(
         "simulated_noise",
@@ -398,12 +399,15 @@ _DECLARED = (
     ),
     # -- the log itself
     LogEvent(
-        "library", "warn", ("{name} says: {says}",), "read `says`: it is a warning from a library that the program uses"
+        "library",
+        "warn",
+        ("{name} warns: {says}",),
+        "read `says`: it is a warning from a library that the program uses",
     ),
     LogEvent(
         "lines_dropped",
         "warn",
-        ("{lines} lines are missing here: they were not read in time",),
+        ("{lines} lines are missing here: the reader was too slow",),
         "the process that reads the log was too slow, so this many `lines` are missing here",
     ),
 )
@@ -411,7 +415,7 @@ EVENTS: dict[str, LogEvent] = {event.name: event for event in _DECLARED}
 
 
 def table() -> str:
-    """The table of events in the documentation."""
+    """Return the table of events for the documentation."""
     head = "| event | level | on a terminal | what to do |\n|---|---|---|---|\n"
     return head + "\n".join(event.row for event in EVENTS.values())
 

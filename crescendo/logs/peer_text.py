@@ -1,15 +1,15 @@
-"""What a peer wrote, made fit for a log or a terminal."""
+"""Peer text: text from a peer, made safe for a log or a terminal."""
 
 from typing import Any
 
-LONGEST_TEXT_SHOWN = 1000  # characters of one text, as of a reason on the wire
+LONGEST_TEXT_SHOWN = 1000  # characters of one text, such as a reason on the wire
 
 
 def cleaned(text: str, longest: int | None = None) -> str:
-    """The text on one line, without characters that would steer a terminal or turn what is read around.
+    """Return the text on one line, without characters that control a terminal or reverse the reading order.
 
-    Python calls control characters (C0, C1), line and paragraph separators, bidirectional controls, lone surrogates and
-    characters of no agreed meaning not printable.
+    These are the characters that Python calls not printable: control characters (C0, C1), line and paragraph separators,
+    bidirectional controls, lone surrogates and characters without an agreed meaning.
 
     >>> print(cleaned("refused\\n\\x1b[2J\\u202eevil \\x07 caf\\u00e9"), cleaned("x" * 20, longest=5))
     refused ?[2J?evil ? café xx...
@@ -20,7 +20,7 @@ def cleaned(text: str, longest: int | None = None) -> str:
 
 
 def all_cleaned(value: Any) -> Any:
-    """Every text in plain data, the names of fields too.
+    """Clean every text in plain data, including the names of fields.
 
     >>> all_cleaned({"clients": [{"name": "a\\x1bb", "round": 3}]})
     {'clients': [{'name': 'a?b', 'round': 3}]}

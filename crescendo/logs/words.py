@@ -1,6 +1,6 @@
-"""Words log: events as lines for people, with the time, the level, the event and a sentence that says what it means.
+"""Words log: events as lines for people, with the time, the level, the event and a sentence.
 
-Everything in a line but our own sentences is taken for a peer's text (`peer_text`): names and reasons come from elsewhere.
+Everything in a line except the declared sentence is treated as a peer's text (`peer_text`): names and reasons come from outside.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from crescendo.logs.log_events import EVENTS, fields_of
 from crescendo.logs.peer_text import LONGEST_TEXT_SHOWN, cleaned
 
 INDENT = 31  # columns before the sentence
-NARROWEST = 60  # a terminal that is no wider than this wraps lines by itself
-COLOURS = {"info": "32", "warn": "33", "error": "1;31"}  # of ANSI: green, yellow, bold red
+NARROWEST = 60  # a terminal up to this width wraps lines by itself
+COLOURS = {"info": "32", "warn": "33", "error": "1;31"}  # ANSI codes: green, yellow, bold red
 DIM, BOLD = "2", "1"
 PHRASES = {
     "times": "{} times",
     "without_it": "{} s without it",
     "finished": "all rounds are done",
-}  # of facts whose name and value are no English
-MOST_ITEMS = 20  # of a list
+}  # for facts whose name and value do not make English
+MOST_ITEMS = 20  # shown of a list
 
 
 class WordsLog(EventLog):
-    """Writes each event as a line of words; of an event that comes again and again, the 1st, 2nd, 4th, 8th and so on.
+    """Writes each event as a line of words. Of a repeated event it writes the 1st, 2nd, 4th, 8th and so on.
 
     On a terminal lines are wrapped under their sentence, and coloured unless NO_COLOR is set.
     """
@@ -42,7 +42,7 @@ class WordsLog(EventLog):
     def __call__(self, event: str, **facts: Any) -> None:
         steady = {
             name: fact for name, fact in facts.items() if not isinstance(fact, float)
-        }  # how long a wait was differs
+        }  # floats, such as the length of a wait, differ from one repetition to the next
         self._times = self._times + 1 if repr((event, steady)) == self._last else 1
         self._last = repr((event, steady))
         if self._times & (self._times - 1) == 0:
@@ -62,7 +62,7 @@ class WordsLog(EventLog):
         return f"\x1b[{colour}m{words}\x1b[0m" if self._coloured else words
 
     def _wrapped(self, sentence: str, beside: int) -> str:
-        """The sentence on lines that fit, each below the other; ``beside`` is how long the event's name in front of it is."""
+        """Return the sentence wrapped and indented; ``beside`` is the length of the event's name in front of it."""
         width = _width(self._to)
         if width is None or width <= NARROWEST:
             return sentence
@@ -72,7 +72,7 @@ class WordsLog(EventLog):
 
 
 def sentence_of(event: str, facts: Mapping[str, Any]) -> str:
-    """What happened, in words, and in brackets what else is known about it; neither numbers that are zero nor what is not so.
+    """Return the event's sentence, with its other facts in brackets, except those that are zero or false.
 
     >>> sentence_of("joined", {"client": "al\\x1b[2Jice", "start": 3, "epoch": 0, "k": 2})
     'al?[2Jice has joined and goes on at round 3 (k 2)'
@@ -93,11 +93,11 @@ def sentence_of(event: str, facts: Mapping[str, Any]) -> str:
 
 
 def _is_zero(fact: Any) -> bool:
-    return isinstance(fact, int | float) and fact == 0  # also of what is not so
+    return isinstance(fact, int | float) and fact == 0  # False counts too
 
 
 def _shown(fact: Any) -> str:
-    """One fact, whatever it is, as harmless text.
+    """Return a fact of any type as harmless text.
 
     >>> _shown(0.1234567), _shown(["a", "b\\n"]), _shown("0f" * 32), _shown([[3, "bob"], [4, "bob"]])
     ('0.1235', 'a, b ', '0f0f0f0f0f0f..', '3 bob, 4 bob')
@@ -126,7 +126,7 @@ def _is_terminal(out: TextIO | None) -> bool:
 
 
 def _width(out: TextIO | None) -> int | None:
-    """The columns of a terminal, which its owner may change at any time; None for anything else."""
+    """Return the present width of a terminal in columns; None for any other stream."""
     try:
         return os.get_terminal_size(out.fileno()).columns if out is not None and out.isatty() else None
     except (OSError, ValueError, AttributeError):

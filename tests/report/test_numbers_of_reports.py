@@ -195,4 +195,4 @@ def test_pages_of_long_runs_stay_small_and_keep_their_extremes() -> None:
     values = [row["loss"] for row in result.metrics]
     assert len(text) < 200_000 and len(loss["y"]) < 1200 < len(values)
     assert (min(loss["y"]), max(loss["y"]), loss["y"][-1]) == (min(values), max(values), values[-1])
-    assert "Of 3,001 measured models those that shape the curves are drawn." in text
+    assert "Of 3,001 measured models, only those that shape the curves are drawn." in text
