@@ -54,6 +54,22 @@ def test_a_draft_is_charged_and_the_same_request_finds_it_again_whatever_the_rec
 
 
 @pytest.mark.slow
+def test_each_record_is_read_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A quotation mark that one record leaves open must not swallow the records below it."""
+    read, seen = RecordFile.table, []
+
+    def table(file: RecordFile, *given: Any, **options: Any) -> Any:
+        seen.append(read(file, *given, **options))
+        return seen[-1]
+
+    monkeypatch.setattr(RecordFile, "table", table)
+    lines = Path("mine.csv").read_text().splitlines()
+    Path("mine.csv").write_text("\n".join([lines[0], '"open' + lines[1], *lines[2:]]) + "\n")
+    charged_draft(Path("mine.csv"), REQUEST, policy())
+    assert seen and all(len(next(iter(one.columns.values()))) >= len(lines) - 2 for one in seen)
+
+
+@pytest.mark.slow
 def test_another_request_is_charged_on_its_own_until_the_budget_is_used_up() -> None:
     charged_draft(Path("mine.csv"), REQUEST, policy())
     charged_draft(Path("mine.csv"), DraftRequest(1.0, 1e-6, drop=("age",)), policy())

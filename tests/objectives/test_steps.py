@@ -277,6 +277,7 @@ def test_a_round_that_does_not_fit_together_is_refused(build: object, says: str)
     [
         (Slots(np.array([20]), np.ones(1)), 0, 1, "outside 0..19"),
         (Slots(np.array([-1]), np.ones(1)), 0, 1, "outside 0..19"),
+        (Slots(np.array([1, -1]), np.ones(2)), 0, 2, "outside 0..19"),
         (Slots(np.array([1]), np.ones(1)), 0, 2, "not all in a round of 1"),
         (Slots(np.array([1]), np.ones(1)), -1, 1, "not all in a round of 1"),
         (Slots(np.array([1]), np.ones(1), block=(0, 9)), 0, 1, "beyond a model of 8"),

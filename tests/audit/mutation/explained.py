@@ -21,6 +21,16 @@ EXPLAINED: dict[str, str] = {
                 "Bytes that are gone are deleted once more, which deletes nothing."
             ),
         },
+        "crescendo.worker": {
+            "Worker.export drop a condition: self._slots is None or made is None -> made is None": (
+                "Nothing was made where there are no slots."
+            ),
+        },
+        "crescendo_dp.directed_rounding": {
+            "noise_up drop a term: 4 - math.floor(math.log10(sigma)) -> 4": (
+                "A noise multiplier is rounded up to other digits than five, and never down."
+            ),
+        },
         "crescendo.storage.ledger.ledger_store": {
             "_instance_for off by one: 32 -> 31": ("A client is known by 124 bits of a keyed hash in place of 128."),
         },
@@ -34,6 +44,11 @@ EXPLAINED: dict[str, str] = {
             ),
         },
         "crescendo_dp.accounting.privacy_loss": {
+            "_log_mass drop a factor: 8 * _U * (1 + np.abs(near)) * (1 + np.exp(far - near) / gap) -> "
+            "8 * _U * (1 + np.abs(near))": (
+                "A proved allowance for rounding, of some units of the last place of a logarithm. What rounding really does is "
+                "smaller in every case that can be computed."
+            ),
             "Losses.of another number: 2.001 -> 4.002": (
                 "More counts as losing everything, so that epsilon is larger."
             ),
@@ -57,11 +72,17 @@ EXPLAINED: dict[str, str] = {
             ),
         },
         "crescendo_dp.accounting.renyi": {
+            "_terms drop an argument: np.errstate(over='ignore', divide='ignore') -> np.errstate(divide='ignore')": (
+                "It only silences a warning about a number that is meant to be infinite."
+            ),
             "<module> off by one: 33 -> 32": (
                 "One order less to choose the best of. Every order gives an upper bound."
             ),
         },
         "crescendo.drafter.noisy_counts": {
+            "NoisyCounts.of_places_and_texts flip a flag: True -> False": (
+                "It compares the lengths of two lists, one of which is made from the other."
+            ),
             "NoisyCounts.of_places_and_texts another comparison: many > self._threshold -> many >= self._threshold": (
                 "The threshold has a whole step of the noise's grid to spare, so that noise alone reaches it no "
                 "more often than is counted."
