@@ -1,1 +1,1 @@
-"""Privacy of a run: mechanisms, their certificates, and the guarantee that a run states. `crescendo_dp` plans and accounts."""
+"""Privacy of a run: mechanisms, their certificates and the run's guarantee. `crescendo_dp` plans and accounts."""

@@ -1,4 +1,4 @@
-"""What to be warned of when a private run is planned, although its epsilon is true: one sentence for each."""
+"""Warnings about a private run whose epsilon is true, one sentence each."""
 
 import math
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ from crescendo_dp.planning.cautions import PERSONS, about_delta
 
 
 def cautions(certificate: Certificate, delta: float) -> Iterator[str]:
-    """Of a certified run."""
+    """Yield the warnings about a certified run."""
     yield from about_delta(delta, min(certificate.records))
     if (drowned := about_noise(certificate)) is not None:
         yield drowned
@@ -19,7 +19,7 @@ def cautions(certificate: Certificate, delta: float) -> Iterator[str]:
 
 
 def about_noise(certificate: Certificate) -> str | None:
-    """That the noise drowns the gradients, by public numbers alone, and what to do; None where it does not."""
+    """Warn that the noise drowns the gradients, judged by public numbers alone; None if it does not."""
     drowned = noise_over_signal(certificate)
     if drowned <= 1:
         return None
@@ -30,10 +30,10 @@ def about_noise(certificate: Certificate) -> str | None:
 
 
 def noise_over_signal(certificate: Certificate) -> float:
-    """The length of the noise of all rounds and clients, over the longest sum that all their clipped gradients can have.
+    """Return the length of all rounds' and clients' noise over the longest possible sum of their clipped gradients.
 
-    In units of eta D C, a client's s clipped gradients of a round add up to at most s, and the noise on its d / D coordinates
-    has the length sigma sqrt(d / D). A whole update that is clipped (`batch-clip`) adds at most 1, and its noise is for 2.
+    In units of eta D C, a client's s clipped gradients of a round add up to at most s, and the noise on its d / D
+    coordinates has the length sigma sqrt(d / D). A clipped update (`batch-clip`) adds at most 1, and its noise hides 2.
     """
     terms = certificate.terms
     coordinates = certificate.objective.size / terms.blocks

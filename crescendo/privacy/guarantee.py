@@ -1,7 +1,7 @@
 """The privacy of a run: a certified mechanism and an epsilon that the accountant confirms.
 
-Everything here is decided from what was typed in; no record is looked at. A run whose stated (epsilon, delta) the accountant does
-not confirm for every client is refused.
+Every decision here rests on stated numbers, and none on a record. A run is refused unless the accountant confirms its stated
+(epsilon, delta) for every client.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from crescendo_dp.planning.sigmas import Sigmas
 from crescendo_dp.planning.target import RARE, Target
 from crescendo_dp.sampling_rate import rate_of
 
-_MOST_TIGHT = 8  # clients with a plan of their own that all get the tight accountant; of more, those that need it
+_MOST_TIGHT = 8  # with more different plans, only those that need it get the tight accountant
 
 REMINDER = (
     "this epsilon covers one run: trying other settings on the same records adds up",
@@ -46,7 +46,7 @@ REMINDER = (
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Guarantee(Protection):
-    """A certified mechanism with what it costs each client over the whole run."""
+    """A certified mechanism and each client's privacy cost over the whole run."""
 
     stated: float | None
     spent: tuple[Spent, ...]
@@ -69,7 +69,7 @@ class Guarantee(Protection):
     ) -> Guarantee | Withheld:
         """Certify the mechanism, settle the noise and confirm ``epsilon``, or refuse.
 
-        The noise is the least that keeps ``epsilon`` where ``sigma`` is None. Of terms that were looked at nothing is accounted.
+        If ``sigma`` is None, use the least noise that keeps ``epsilon``. Account nothing for terms that were read off records.
         """
         noise = Sigmas.of(sigma if sigma is not None else planned_sigma(terms, mechanism, records, epsilon, delta))
         certificate = certify(
@@ -90,7 +90,7 @@ class Guarantee(Protection):
 
     @classmethod
     def of_terms(cls, certificate: Certificate, delta: float) -> Guarantee:
-        """The guarantee of terms whose noise is settled."""
+        """Return the guarantee of terms whose noise is settled."""
         left = certificate.usual_delta(delta)
         plans = [certificate.plan(c).counted for c in range(certificate.terms.clients)]
         return cls(certificate, delta, None, _spent(plans, left, None, None))
@@ -112,21 +112,21 @@ class Guarantee(Protection):
         return html_lines([repr(self), *self.sentences()]) + table
 
     def sentences(self) -> list[str]:
-        """What its epsilon means, what to be warned of, and what has to stand beside it."""
+        """Return the meaning of the epsilon, the warnings and the disclaimer."""
         return [*self.meaning().sentences(), *self.cautions(), self.disclaimer]
 
     def summary(self) -> str:
-        """Plain text, a line for each sentence."""
+        """Return plain text, one line per sentence."""
         return "\n".join([repr(self), *self.sentences()])
 
     @property
     def epsilon(self) -> float:
-        """Of the client that spends most."""
+        """The epsilon of the client that spends most."""
         return max(spent.epsilon for spent in self.spent)
 
     @property
     def disclaimer(self) -> str:
-        """What has to stand beside every epsilon of a simulation."""
+        """The sentence that must accompany every epsilon of a simulation."""
         return f"Epsilon: {REMINDER[1]}; {REMINDER[0]}."
 
     @property
@@ -135,27 +135,27 @@ class Guarantee(Protection):
         return max(range(len(self.spent)), key=lambda c: self.spent[c].epsilon)
 
     def meaning(self) -> Meaning:
-        """What the epsilon of the client that spends most means."""
+        """Return the meaning of the epsilon of the client that spends most."""
         events = self.certificate.plan(self.costliest).counted
         return Meaning.of(events, self.epsilon, self.delta, self.certificate.failure)
 
     def _notions(self, client: str) -> dict[str, Any]:
-        """Gaussian DP and zCDP of the client that spends most, under its name; nothing where they are not known."""
+        """Return Gaussian DP and zCDP of the client that spends most, under its name; empty if they are unknown."""
         made = self.certificate
         found = OtherNotions.of(made.plan(self.costliest).counted, self.delta, made.failure)
         return {} if found is None else {name: {"client": client, **one} for name, one in found.to_json().items()}
 
     def compared_to(self) -> dict[str, Any]:
-        """What the client that spends most would need for its epsilon in constant rounds of its first size, and by the paper."""
+        """Compare the client that spends most with constant rounds of its first size and with the paper, at equal epsilon."""
         made, c = self.certificate, self.costliest
         sizes = [size for i in range(made.terms.rounds) if (size := made.terms.share(i, c))]
         target = Target.checked(self.epsilon, self.delta, made.records[c], sum(sizes), sizes[0])
         return {"client": c, **compared(target, sizes[0])}
 
     def course(self, c: int, points: int = 200) -> tuple[list[int], list[float]]:
-        """Epsilon of client c after round i, for about ``points`` rounds: by Renyi divergence, and never above the whole run's.
+        """Return about ``points`` rounds and client c's epsilon after each: the Renyi bound, capped at the whole run's.
 
-        Both bound it from above: a part of the releases costs no more than all of them.
+        Both are upper bounds: some of the releases cost no more than all of them.
         """
         rounds = self.certificate.terms.rounds
         shown = np.unique(np.linspace(0, rounds - 1, min(points, rounds)).astype(int)).tolist()
@@ -171,7 +171,7 @@ class Guarantee(Protection):
         return [event for event in found if event is not None]
 
     def to_json(self, names: tuple[str, ...], events: bool = False) -> dict[str, Any]:
-        """Plain data: what `run --json` prints, and with the events what `privacy.json` holds."""
+        """Return plain data: the output of `run --json` or, with the events, the content of `privacy.json`."""
         made = self.certificate
         clients = []
         for c, spent in enumerate(self.spent):
@@ -188,14 +188,14 @@ class Guarantee(Protection):
 
 
 def planned_sigma(terms: Terms, mechanism: str, records: tuple[int, ...], epsilon: float | None, delta: float) -> float:
-    """The least noise that keeps every client at or under epsilon; step sizes have no part in it."""
-    usual = delta * (1 - RARE)  # what rare events leave of it, at least
+    """Return the least noise that keeps every client at or under epsilon, whatever the step sizes."""
+    usual = delta * (1 - RARE)  # rare events take at most the rest
     plans = {_plan(MECHANISMS[mechanism].event, terms, records, c) for c in range(terms.clients)}
     return _planned(tuple(sorted(plans)), epsilon, usual)
 
 
 def _plan(event: type[Event], terms: Terms, records: tuple[int, ...], c: int) -> Counted:
-    """The rates of client c's rounds, as events with a sigma that is still to be found."""
+    """Return client c's rounds as events with a placeholder sigma."""
     slots = Counter(terms.shares_of(c)).items()
     return tally((event(min(1.0, rate_of(share, records[c])), 1.0), count) for share, count in slots if share)
 
@@ -222,7 +222,7 @@ def _planned(plans: tuple[Counted, ...], epsilon: float | None, delta: float) ->
 
 
 def _spent(plans: list[Counted], delta: float, stated: float | None, progress: Progress | None) -> tuple[Spent, ...]:
-    """What each client spends: tight for the costliest and all that need it; by Renyi divergence, never less, for the rest."""
+    """Return each client's spending: tight for the costliest and all that need it, a looser Renyi bound for the rest."""
     quick = {plan: account(plan, delta, quick=True) for plan in set(plans)}
     costliest = max(quick, key=lambda plan: quick[plan].epsilon)
     few = len(quick) <= _MOST_TIGHT

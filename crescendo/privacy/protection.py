@@ -1,4 +1,4 @@
-"""What protects the records of a run: a certified mechanism, with an epsilon or, where terms were looked at, without one."""
+"""Protection of a run's records: a certified mechanism, without an epsilon if its terms were read off records."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ HIDDEN = "epsilon withheld"
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Protection:
-    """A mechanism that was certified for terms."""
+    """A mechanism that is certified for some terms."""
 
     certificate: Certificate
     delta: float
@@ -32,16 +32,16 @@ class Protection:
         return self.certificate.sigma.aggregated(self.certificate.terms.rounds)
 
     def mechanism(self, c: int, rows: Ints, seed: int, noise: bool = True) -> Mechanism:
-        """Client c's own, on seeded noise. Without noise it draws and clips the same, and no epsilon is ever stated for it."""
+        """Return client c's mechanism, on seeded noise. Without noise it draws and clips the same, but has no epsilon."""
         made = self.certificate if noise else dataclasses.replace(self.certificate, sigma=Sigmas.constant(0.0))
         return made.client(c, rows, SeededSource(seed, c))
 
     def cautions(self) -> list[str]:
-        """What to be warned of, although the certificate is true."""
+        """Return the warnings that remain although the certificate is true."""
         return list(cautions(self.certificate, self.delta))
 
     def certified_json(self, epsilon: float | None, stated: float | None) -> dict[str, Any]:
-        """Plain data about the mechanism."""
+        """Return plain data about the mechanism."""
         made = self.certificate
         return {
             "mechanism": made.mechanism,
@@ -65,7 +65,7 @@ class Protection:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Withheld(Protection):
-    """A certified mechanism whose terms were looked at: what it would cost is not counted, and it has no epsilon to print."""
+    """A certified mechanism whose terms were read off records, so that its cost is not accounted: it has no epsilon."""
 
     looked_at: Sequence[LookedAt]
 
@@ -78,19 +78,19 @@ class Withheld(Protection):
 
     @property
     def says(self) -> str:
-        """Which entries were looked at, and how to state them."""
+        """The entries that were read off records, and how to state them instead."""
         return withheld_sentence(self.looked_at)
 
     def sentences(self) -> list[str]:
-        """What stands where an epsilon would."""
+        """Return the sentence that replaces the epsilon."""
         return [f"{self.says[:1].upper()}{self.says[1:]}."]
 
     def summary(self) -> str:
-        """Plain text, a line for each sentence."""
+        """Return plain text, one line per sentence."""
         return "\n".join([repr(self), *self.sentences()])
 
     def to_json(self, names: tuple[str, ...], events: bool = False) -> dict[str, Any]:
-        """Plain data, as of a guarantee, with what was looked at in place of every cost; events would tell the cost."""
+        """Return a guarantee's plain data with the entries read off records in place of costs; events would give costs away."""
         records = self.certificate.records
         return {
             **self.certified_json(None, None),

@@ -1,1 +1,1 @@
-"""What a client releases of its records, and the certificate that makes its epsilon true."""
+"""Private mechanisms: a client's releases, and the certificate that makes its epsilon true."""

@@ -1,4 +1,4 @@
-"""What a record must be before a private mechanism touches it: a rule on that record alone, so neighbours stay neighbours."""
+"""Admission of records to a private mechanism: a rule on each record alone, so neighbouring datasets stay neighbours."""
 
 import math
 from dataclasses import replace
@@ -14,11 +14,11 @@ LABELS = (0.0, 1.0)
 
 
 def most_records(declared: int) -> int:
-    """How many records a client may have whose terms declare so many: the power of two at or below twice that number.
+    """Return the most records that a client may hold if its terms declare this many: the power of two at or below twice it.
 
-    The bounds on rounding and on draws are about twice the declared records. That number is the server's to write, so a client
-    that refused terms by it would let a server find out, offer by offer, how many records there are to the last one. By powers
-    of two it finds how many binary digits the number has, and no more. So many as are declared always fit.
+    The bounds on rounding and on draws allow twice the declared records. The server writes that number: if a client refused
+    terms by it, a server could find the exact number of records by making offer after offer. With powers of two it finds
+    the number of binary digits and no more. The declared number of records is always allowed.
 
     >>> most_records(1000), most_records(1024), most_records(1)
     (1024, 2048, 2)
@@ -27,7 +27,7 @@ def most_records(declared: int) -> int:
 
 
 def enough_declared(records: int) -> int:
-    """The least number to declare for so many records.
+    """Return the least number to declare for this many records.
 
     >>> enough_declared(1024), enough_declared(1025)
     (512, 1024)
@@ -36,7 +36,7 @@ def enough_declared(records: int) -> int:
 
 
 def check_norm_bound(norm_bound: float | None, intercept: bool) -> None:
-    """UsageError for a bound that no record could be held to.
+    """Refuse a bound that no record could be held to.
 
     >>> check_norm_bound(2.0, intercept=True)
     """
@@ -53,11 +53,11 @@ def check_norm_bound(norm_bound: float | None, intercept: bool) -> None:
 def admitted(
     records: Records, norm_bound: float | None, intercept: bool, labels: tuple[float, ...] = LABELS
 ) -> tuple[Records, Bools]:
-    """The records with their features scaled down to the bound, and which of them are sound; leave the others out.
+    """Scale the records' features down to the bound; return them and a mask of the sound ones, which alone may be used.
 
-    A record is sound if its features are finite and its label is one of ``labels`` (without any: a finite number); the others are
-    left out, silently: to stop for one would tell that it is there. A record whose (x, 1) is longer than ``norm_bound`` (x alone,
-    without an intercept) keeps its direction and gets shorter.
+    A record is sound if its features are finite and its label is one of ``labels`` (any finite number if ``labels`` is empty).
+    Leave the others out silently: an error would reveal that such a record is there. A record whose (x, 1) is longer than
+    ``norm_bound`` (x alone without an intercept) keeps its direction and gets shorter.
 
     >>> some = Records(np.array([[3.0, 4.0], [0.3, 0.4], [np.nan, 0.0], [0.0, 1.0]]), np.array([1.0, 0.0, 1.0, 7.0]))
     >>> bounded, sound = admitted(some, norm_bound=1.0, intercept=False)
@@ -78,7 +78,7 @@ def admitted(
     if norm_bound is None:
         return records, sound
     room = math.sqrt(norm_bound**2 - 1.0) if intercept else norm_bound
-    # rounded down a little, so that no rounding below lifts a record over the bound again
+    # a little lower, so that no rounding below lifts a record over the bound again
     room *= 1 - (1e-12 if values.dtype == np.float64 else 1e-6)
     with np.errstate(over="ignore"):
         factors = np.where(lengths > room, room / np.where(lengths > 0, lengths, 1.0), 1.0)
@@ -99,7 +99,7 @@ def _sparse_lengths(values: Floats, rows: Ints, count: int) -> Floats:
 
 
 def _lengths(x: Floats) -> Floats:
-    """Row lengths; squares do not overflow."""
+    """Return row lengths without overflow in the squares."""
     largest = np.abs(x).max(axis=1, initial=0.0)
     unit = np.where(largest > 0, largest, 1.0)
     with np.errstate(over="ignore"):

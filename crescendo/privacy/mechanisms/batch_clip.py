@@ -1,9 +1,9 @@
-"""The `batch-clip` mechanism: any model and any local steps, the whole displacement of a round clipped before it is hidden.
+"""The `batch-clip` mechanism: any model and any local steps; a round's whole displacement is clipped before it is hidden.
 
-Why it is sound. Whatever was computed, what is hidden is a vector no longer than S = ``clip``: two of them, with and without a
-record, are at most 2S apart. That asks nothing of the model, the loss or the optimiser but one thing: what a round computes
-depends on its start model and the records that were drawn, and on nothing that earlier draws left behind, or sampling would not
-count. So every round has a stepper of its own, with its own optimiser state, that sees the drawn records alone.
+Why it is sound. The hidden vector is no longer than S = ``clip``, whatever the round computed, so two such vectors, with and
+without a record, are at most 2S apart. The proof asks one thing of the model, the loss and the optimiser: a round may depend on
+its start model and its drawn records, but not on state left by earlier draws, or subsampling would not amplify privacy. So every
+round gets a new stepper, with new optimiser state, that sees the drawn records alone.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 
 class BatchClip(Proposal):
-    """Hides the clipped displacement of a round. ``clip`` is S, the length of a whole update and not of one record's gradient."""
+    """Hides the clipped displacement of a round. ``clip`` is S, the length of a whole update, not of a record's gradient."""
 
     name = "batch-clip"
     clips_records = False
@@ -51,7 +51,7 @@ class BatchClip(Proposal):
         return most
 
     def slack(self, bound: float) -> float:
-        """A clipped vector is longer than S by at most (d + 8) u of it; the products of the noise's scale are off by 16 u."""
+        """Return (d + 24) u: a clipped vector exceeds S by at most (d + 8) u of it, and the noise scale is off by 16 u."""
         return (self.objective.size + 24) * U
 
     def remedy(self, bound: float, least: float, first: float) -> str:
@@ -61,7 +61,7 @@ class BatchClip(Proposal):
         return 0.51
 
     def lengths(self, part: Rounds) -> Lengths:
-        """One step of length S a client, whatever its slots. Clipping may cut the pull of L2 away, so none is counted on."""
+        """Count one step of length S per client, whatever its slots, and no pull of L2: clipping may cut it away."""
         active = np.count_nonzero(part.shares, axis=1)
         longest = np.full(len(active), self.clip * self.terms.combined)
         return Lengths(longest, active, 2 * longest, active, np.ones(len(active)))
@@ -85,9 +85,9 @@ class BatchClip(Proposal):
 
 
 class _OneRound:
-    """Runs each round on a new stepper that has the drawn records and no others; a round whose code fails moves nothing.
+    """Runs each round on a new stepper that sees only the drawn records; a round whose code fails moves nothing.
 
-    A failure may be a record's doing, so it must not show: 0 is hidden like any other displacement.
+    A record may have caused the failure, so it must not show: 0 is hidden like any other displacement.
     """
 
     def __init__(self, objective: Objective, data: Records) -> None:
@@ -112,7 +112,7 @@ class _OneRound:
         try:
             with np.errstate():
                 self._advance(slots, h0, h1)
-        except BaseException as error:  # code of somebody's own may even call sys.exit
+        except BaseException as error:  # a user's code may even call sys.exit
             self._fails(error)
 
     def read(self) -> Floats:
@@ -127,7 +127,7 @@ class _OneRound:
         return found if found.shape == self._start.shape else self._start.copy()
 
     def export(self) -> StepperState | None:
-        """That of the round's own stepper, unless the round has failed or there is none yet."""
+        """Export the round's stepper, if there is one and the round has not failed."""
         flags = {"failed": np.array(self._failed), "began": np.array(self._stepper is not None)}
         if self._failed or self._stepper is None:
             return flags
@@ -142,7 +142,7 @@ class _OneRound:
         try:
             with np.errstate():
                 stepper, alone = self._begun(slots)
-        except BaseException as error:  # a record's doing, as it would be in `advance`
+        except BaseException as error:  # a record may have caused it, as in `advance`
             self._fails(error)
             return
         own = {name.removeprefix("own."): array for name, array in state.items() if name.startswith("own.")}
@@ -155,12 +155,12 @@ class _OneRound:
         self._stepper.advance(self._slots, h0, h1)
 
     def _begun(self, slots: Slots) -> tuple[Stepper, Slots]:
-        """A stepper that has the drawn records alone, at the round's start, and the round as it sees it."""
+        """Return a stepper with the drawn records alone, at the round's start, and the slots with its row numbers."""
         stepper = self._objective.stepper(self._data.take(slots.rows))
         stepper.load(self._start.copy())
         return stepper, dataclasses.replace(slots, rows=np.arange(len(slots.rows)))
 
     def _fails(self, error: BaseException) -> None:
         if isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread():
-            raise error  # a person's; elsewhere only the code itself can have raised it
+            raise error  # a person pressed Ctrl-C; on other threads only the code itself can have raised it
         self._failed = True

@@ -1,6 +1,6 @@
-"""The rounds of a schedule, looked at once and many at a time: terms may have a million, and a peer may send them.
+"""Extremes of a schedule: the largest and least rates, steps and slots over all rounds and clients.
 
-`Extremes` are the largest and least of rates, steps and slots, over all rounds and clients.
+They are found in one pass over blocks of rounds: a peer may send terms with a million rounds.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from crescendo.core.arrays import Floats, Ints
 from crescendo.core.terms import Terms
 from crescendo.errors import Refused
 
-_MOST_SLOTS = 10_000_000  # steps that are looked at one by one: terms come from a peer, and must not take all memory
+_MOST_SLOTS = 10_000_000  # steps examined one by one: terms come from a peer and must not take all memory
 
 
 @dataclass(frozen=True, eq=False)
 class Rounds:
-    """The rounds from ``first`` on: a row for each round, a column for each client.
+    """The rounds from ``first`` on: one row per round, one column per client.
 
-    ``steps`` is the largest step of each client, whatever its sign, 0 without a share; ``least`` the round's least step.
+    ``steps`` holds each client's largest absolute step, 0 without a share; ``least`` the round's least step.
     """
 
     first: int
@@ -31,7 +31,7 @@ class Rounds:
 
     @classmethod
     def all_of(cls, terms: Terms) -> Iterator[Rounds]:
-        """All rounds, a part of them at a time."""
+        """Yield all rounds, many at a time."""
         before = np.zeros(terms.clients, np.int64)
         for first, stop in terms.parts():
             shares = terms.shares_of_rounds(first, stop)
@@ -45,7 +45,7 @@ class Rounds:
 
     @classmethod
     def _slot_by_slot(cls, terms: Terms, first: int, shares: Ints, before: Ints) -> Rounds:
-        """Steps that change within a round: of a rule that only falls the first and the last slot say all, else each is seen."""
+        """Examine steps that change within a round: the first and last slot of a falling rule, every slot of any other."""
         rounds, most = shares.max(axis=1), int(shares.max())
         if most > _MOST_SLOTS:
             raise Refused(
@@ -67,10 +67,10 @@ class Rounds:
 
 @dataclass(frozen=True, eq=False)
 class Extremes:
-    """``rate`` is the largest, in round ``round`` of client ``client``; ``step`` the largest step size, whatever its sign.
+    """``rate`` is the largest rate, in round ``round`` of client ``client``; ``step`` is the largest absolute step size.
 
-    For each client: ``least`` is the smallest of its rounds' largest steps (infinite if it takes none), ``slots`` the most
-    slots it has in a round.
+    Per client, ``least`` is the smallest of its rounds' largest steps (infinite if it takes none), and ``slots`` the most
+    slots that it has in a round.
     """
 
     rate: float
@@ -83,7 +83,7 @@ class Extremes:
 
     @classmethod
     def of(cls, terms: Terms, records: tuple[int, ...]) -> Extremes:
-        """Look at every round once."""
+        """Find the extremes in one pass over the rounds."""
         least, slots = np.full(terms.clients, np.inf), np.zeros(terms.clients, dtype=np.int64)
         declared, best, step, lowest = np.asarray(records, dtype=np.float64), (0.0, 0, 0), 0.0, np.inf
         for part in Rounds.all_of(terms):

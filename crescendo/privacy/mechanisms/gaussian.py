@@ -2,22 +2,22 @@
 
 Theory of operation
 -------------------
-A float computed as ``x + scale * z`` with a float z is no Gaussian release: which floats can come out depends on x, and a value
-that x cannot reach tells that x was not there. So what leaves a client is defined without floats. With x the float64 numbers as
-computed, u a uniform number of infinitely many bits and z its normal quantile,
+A float computed as ``x + scale * z`` with a float z is not a Gaussian release: the set of floats that can come out depends on x,
+so an output that x cannot produce proves that the input was not x. The release is therefore defined without floats. With x the
+float64 numbers as computed, u a uniform number of infinitely many bits and z its normal quantile,
 
     release  =  the multiple of g nearest to  x + scale * z,      g = 2^(floor(log2 scale) - 20),
 
-a function of the ideal Gaussian mechanism's output: whatever is proved of that holds of the release.
+a function of the ideal Gaussian mechanism's output, so every privacy bound on that output holds for the release.
 
-To find the multiple, few bits of u suffice. The first 64-bit word of a number gives a sign and a cell of width 2^-53 of the lower
-half of the uniforms. All quantiles of the cell lie within `_spread` of the float quantile at its middle, and x + scale * z is
-taken with its rounding error, by two-sum. Where that whole interval rounds to one multiple, this is the release. Where it does
-not (about once in ten million numbers), and always in the cell that touches 0, whose quantiles have no bound, more bits are drawn
-and the multiple's two ends are compared with u in interval arithmetic (`_decided`).
+A few bits of u suffice to find the multiple. The first 64-bit word of a number gives a sign and a cell of width 2^-53 in the
+lower half of the uniforms. All quantiles of the cell lie within `_spread` of the float quantile at its middle, and x + scale * z
+is taken with its rounding error, by two-sum. If that whole interval rounds to one multiple, this is the release. If it does not
+(about once in ten million numbers), and always in the cell that touches 0, whose quantiles have no bound, more bits are drawn and
+the multiple's two ends are compared with u in interval arithmetic (`_decided`).
 
-What is assumed: scipy's quantile has a relative error of at most 2^-45 (4.9 * 2^-53 was the most seen; a test compares with
-mpmath). What is counted into delta: after 512 further bits the middle of the cell decides, which has a chance below 2^-500.
+Assumption: scipy's quantile has a relative error of at most 2^-45 (the largest seen was 4.9 * 2^-53; a test compares it with
+mpmath). Counted into delta: after 512 further bits the middle of the cell decides, which happens with a chance below 2^-500.
 """
 
 import math
@@ -33,7 +33,7 @@ from crescendo.errors import UsageError
 _More: TypeAlias = Callable[[int], Iterator[int]]
 
 GRID_BITS = 20  # a release has steps of between 2^-21 and 2^-20 of its noise
-MOST_MULTIPLES = 2.0**50  # the largest number to be hidden, over the grid
+MOST_MULTIPLES = 2.0**50  # of the grid: the largest number that can be hidden
 LEAST_SCALE, MOST_SCALE = 1e-200, 1e200  # far from where floats lose bits
 QUANTILE_ERROR = 2.0**-45
 CELL_BITS = 53  # of the uniform, in the first word: its lower half has 2^52 cells
@@ -43,7 +43,7 @@ _CHUNK = 1 << 15  # numbers that are handled together: they fit the cache
 
 
 def grid(scale: float) -> float:
-    """g: what every number released with noise of this scale is a multiple of.
+    """Return g: every number released with noise of this scale is a multiple of it.
 
     >>> grid(1.0) == 2.0**-20, grid(1.999) == 2.0**-20, grid(2.0) == 2.0**-19
     (True, True, True)
@@ -52,10 +52,10 @@ def grid(scale: float) -> float:
 
 
 def noised(x: Floats, scale: float, words: Uints, more: _More) -> Floats:
-    """``x`` plus ideal Gaussian noise of deviation ``scale``, rounded to the grid; ``words`` are 64 random bits per number.
+    """Return ``x`` plus ideal Gaussian noise of deviation ``scale``, rounded to the grid.
 
-    ``more(j)`` yields further words of number j. Numbers beyond 2^50 multiples of the grid are cut to that: no certified
-    sum is so large, and a cut brings no two sums further apart.
+    ``words`` holds 64 random bits per number, and ``more(j)`` yields further words of number j. Numbers beyond 2^50
+    multiples of the grid are clamped: no certified sum is so large, and clamping brings no two sums further apart.
 
     >>> noised(np.array([3.0, 3.0]), 2.0, np.array([2**63, 2**63 + 1], dtype=np.uint64), lambda j: iter(()))
     array([1.65102005, 4.34897995])
@@ -72,12 +72,12 @@ def noised(x: Floats, scale: float, words: Uints, more: _More) -> Floats:
         multiples, doubtful = _nearest(bounded, scale, g, words[part])
         for j in doubtful:
             multiples[j] = _decided(float(bounded[j]), scale, g, int(words[low + j]), more(low + int(j)))
-        released[part] = multiples * g + 0.0  # a zero has no sign: floats would give it one that is not the ideal sum's
+        released[part] = multiples * g + 0.0  # drops the sign of a zero: the ideal sum's zero has none
     return released
 
 
 def word_of(z: Floats) -> Uints:
-    """Uints whose normal numbers are next to ``z``: for an auditor who wants to choose the noise.
+    """Return random words whose normal quantiles are next to ``z``, so that an auditor can choose the noise.
 
     >>> noised(np.zeros(3), 1.0, word_of(np.array([-1.5, 0.25, 2.0])), lambda j: iter(())).round(5)
     array([-1.5 ,  0.25,  2.  ])
@@ -90,12 +90,12 @@ def word_of(z: Floats) -> Uints:
 
 
 def _cells(words: Uints) -> Floats:
-    """Which cell of the lower half of the uniforms: a whole number below 2^52."""
+    """Return the index of each word's cell in the lower half of the uniforms, below 2^52."""
     return (words >> np.uint64(65 - CELL_BITS)).astype(np.float64)
 
 
 def _nearest(x: Floats, scale: float, g: float, words: Uints) -> tuple[Floats, Ints]:
-    """The multiple of g that x + scale z is nearest to, and the numbers for which the cell of u leaves that open."""
+    """Return the multiple of g nearest to x + scale z, and the indices for which the cell of u leaves it open."""
     from scipy.special import ndtri
 
     cells = _cells(words)
@@ -114,7 +114,7 @@ def _nearest(x: Floats, scale: float, g: float, words: Uints) -> tuple[Floats, I
 
 
 def _spread(cells: Floats, z: Floats) -> Floats:
-    """How far the quantiles of a cell can lie from the float quantile z at its middle; without bound for the cell at 0.
+    """Bound the distance of a cell's quantiles from the float quantile z at its middle; huge for cell 0, where no bound exists.
 
     A Gaussian's density is at least sqrt(2/pi) times its tail, so quantiles at u and u' > u are at most
     (u' - u) / (0.79 u) apart; a cell reaches half a width to either side, and begins at ``cells`` widths.
@@ -129,7 +129,7 @@ def _spread(cells: Floats, z: Floats) -> Floats:
 
 
 def _decided(x: float, scale: float, g: float, word: int, more: Iterator[int]) -> float:
-    """The multiple where the first word leaves it open: bits are added to u until one multiple is left."""
+    """Return the multiple that the first word leaves open: add bits to u until one multiple is left."""
     sign = 1 if word & 1 else -1
     cell, bits = word >> (65 - CELL_BITS), CELL_BITS
     near = _Boundaries(Fraction(x) * sign, Fraction(scale), Fraction(g))
@@ -141,7 +141,7 @@ def _decided(x: float, scale: float, g: float, word: int, more: Iterator[int]) -
 
 
 class _Boundaries:
-    """Half-way points between multiples m of g, seen as uniforms: x + scale |z| passes g (m - 1/2) where u falls below a tail.
+    """Half-way points between multiples of g as uniforms: x + scale |z| exceeds g (m - 1/2) if u is below a Gaussian tail.
 
     For z in the lower half of the uniforms, u = Q(|z|), and |z| > b means u < Q(b).
     """
@@ -150,7 +150,7 @@ class _Boundaries:
         self._x, self._scale, self._g = x, scale, g
 
     def guess(self, cell: int, bits: int) -> int:
-        """The multiple at the middle of the cell, by floats: right, or next to it."""
+        """Return the multiple at the middle of the cell, by floats: the right one or a neighbour."""
         from scipy.special import ndtri
 
         length = cell.bit_length()
@@ -158,7 +158,7 @@ class _Boundaries:
         return round((self._x + self._scale * Fraction(-float(ndtri(u)))) / self._g)
 
     def multiple(self, cell: int, bits: int) -> int | None:
-        """The one multiple that every u of the cell leads to, None if there are several."""
+        """Return the one multiple to which every u of the cell leads; None if there are several."""
         low, high = Fraction(cell, 1 << bits), Fraction(cell + 1, 1 << bits)
         first = self.guess(cell, bits)
         for m in (first, first - 1, first + 1):
@@ -172,10 +172,10 @@ class _Boundaries:
 
 
 def _tail(b: Fraction, bits: int) -> tuple[Fraction, Fraction]:
-    """A lower and an upper bound on Q(b) = P(N(0, 1) > b) for b > 0, some 2^-(bits + 100) apart.
+    """Return a lower and an upper bound on Q(b) = P(N(0, 1) > b) for b > 0, some 2^-(bits + 100) apart.
 
-    Q(b) = 1/2 - phi(b) (b + b^3/3 + b^5/15 + ...); each term is b^2/(2n+1) of the one before, so that once this ratio is below
-    1/2 what is left is less than the last term. All in interval arithmetic, whose bounds hold by construction.
+    Q(b) = 1/2 - phi(b) (b + b^3/3 + b^5/15 + ...); each term is b^2/(2n+1) times the one before, so once this ratio is below
+    1/2 the remainder is less than the last term. Interval arithmetic makes the bounds hold by construction.
 
     >>> low, high = _tail(Fraction(1), 53)
     >>> round(float(low), 15), high - low < Fraction(1, 2**140)
@@ -183,7 +183,7 @@ def _tail(b: Fraction, bits: int) -> tuple[Fraction, Fraction]:
     """
     from mpmath.ctx_iv import MPIntervalContext
 
-    iv = MPIntervalContext()  # of our own: mpmath's has one precision for all threads
+    iv = MPIntervalContext()  # a new one: mpmath's shares one precision among all threads
     iv.prec = bits + 160
     exact = iv.mpf(b.numerator) / b.denominator
     square = exact * exact
@@ -198,6 +198,6 @@ def _tail(b: Fraction, bits: int) -> tuple[Fraction, Fraction]:
 
 
 def _fraction(end: object) -> Fraction:
-    """The end of an interval, as it is."""
+    """Return the end of an interval exactly."""
     sign, mantissa, exponent, _ = end._mpi_[0]  # type: ignore[attr-defined]
     return Fraction((-1) ** sign * int(mantissa)) * Fraction(2) ** int(exponent)

@@ -1,4 +1,4 @@
-"""The `local` mechanism: a moving model, a convex loss of a scalar margin, and steps that bring no two models further apart."""
+"""The `local` mechanism: a moving model, a convex loss of a scalar margin, and non-expansive steps."""
 
 import math
 
@@ -13,10 +13,10 @@ from crescendo.privacy.mechanisms.rounding import MOST, MOST_SLACK, U
 
 
 class Local(Proposal):
-    """Hides the displacement of the model, and with it what L2 pulls of the start model.
+    """Hides the displacement of the model, including the pull of L2 on the start model.
 
-    So its bound is as much of what the run reaches as rounding allows. It must leave room for what the noise alone reaches, or
-    clients would shorten their start models all the time.
+    Rounding grows with the start model, so its bound is the longest that rounding allows, up to the run's reach. It must leave
+    room for models that the noise alone reaches, or clients would shorten their start models all the time.
     """
 
     name = "local"
@@ -26,7 +26,7 @@ class Local(Proposal):
         return [steps, self.shrink(steps.right)]
 
     def _non_expansive(self) -> Requirement:
-        """No step brings two models further apart."""
+        """Require that no step brings two models further apart."""
         bend, l2, blocks = self.objective.traits.margin, self.objective.traits.l2, self.terms.blocks
         if bend is None:
             raise Refused(
@@ -42,7 +42,7 @@ class Local(Proposal):
         smooth = float(bend(self.norm_bound, self.clip))
         if not 0 < smooth < math.inf:
             raise Refused(
-                f"a clipped loss that is {smooth:g}-smooth tells nothing about steps; minibatch is certified for any model"
+                f"a clipped loss that is {smooth:g}-smooth gives no limit on steps; minibatch is certified for any model"
             )
         step, limit = self.largest_step, 2.0 / smooth
         times = f" times {blocks} blocks" if blocks > 1 else ""
@@ -59,7 +59,7 @@ class Local(Proposal):
         return max(least, self._widest(most))
 
     def slack(self, bound: float) -> float:
-        """Over all clients; see the top of `rounding`."""
+        """Return the largest slack of any client; see the top of `rounding`."""
         margin = self.objective.traits.margin
         assert margin is not None and self.norm_bound is not None  # required before
         size, drawn, slots = self.objective.size, self.drawn, self.extremes.slots.astype(np.float64)
@@ -70,7 +70,7 @@ class Local(Proposal):
 
     def remedy(self, bound: float, least: float, first: float) -> str:
         less = 0.9 * self.sigma.most * (self._widest(least) - first) / (least - first) if least > first else 0.0
-        helps = less > 0 and self.multiples(least).holds  # less noise does not help where the steps fall too far
+        helps = less > 0 and self.multiples(least).holds  # less noise does not help if the steps fall too far
         larger = f"sigma = {printed(less, 3)}, larger" if helps else "larger last"
         return (
             f"models of length {bound:.3g} are reached by the noise alone; "
@@ -81,11 +81,11 @@ class Local(Proposal):
         return float(np.max(self._units(bound)))
 
     def _units(self, bound: float) -> Floats:
-        """A length in units of each client's least eta D C."""
+        """Return a length in units of each client's least eta D C."""
         return SHORTENED * bound / (self.extremes.least * self.terms.blocks * self.clip)
 
     def _widest(self, most: float) -> float:
-        """The largest length up to ``most`` at which rounding is allowed; 0 for none."""
+        """Return the largest length up to ``most`` at which rounding stays within its limits; 0 if there is none."""
 
         def allowed(bound: float) -> bool:
             return self.slack(bound) <= MOST_SLACK and self.multiples(bound).holds

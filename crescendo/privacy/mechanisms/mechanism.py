@@ -1,11 +1,11 @@
-"""What a client does with its records in a round, and what of it leaves the client.
+"""Mechanisms on one client's records: how a round draws records, and which part of its result leaves the client.
 
-`Plain` is no privacy: records drawn with replacement, a moving model, the displacement sent as it is. `Private` makes
-every release a Poisson-subsampled Gaussian: each record is in a round with a public rate, and noise in proportion to
-the most that one record can change is added once. What one record can change is proved by the `Certificate` (see
-`crescendo.privacy.mechanisms.certificate`); a `Private` cannot be made without one.
+`Plain` gives no privacy: it draws records with replacement and sends the displacement of a moving model unchanged. `Private`
+makes every release a Poisson-subsampled Gaussian: each record is in a round with a public rate, and the release gets noise
+once, in proportion to the sensitivity. The `Certificate` proves that sensitivity (see
+`crescendo.privacy.mechanisms.certificate`), and a `Private` cannot be made without one.
 
-Both are per client, and are all that a `Worker` knows about privacy.
+A mechanism serves one client and is all that a `Worker` knows about privacy.
 """
 
 from __future__ import annotations
@@ -30,32 +30,32 @@ if TYPE_CHECKING:
 
 
 class Mechanism(Protocol):
-    """One client's way from records to releases."""
+    """The steps from one client's records to its releases."""
 
     def check(self, terms: Terms, objective: Objective) -> None:
-        """Refuse terms and an objective that this mechanism was not made for."""
+        """Refuse terms and objectives other than those that this mechanism was made for."""
 
     def stepper(self, objective: Objective, data: Records) -> Stepper:
-        """What computes a round."""
+        """Return the stepper that computes a round."""
 
     def start(self, model: Floats) -> Floats:
-        """Where a round begins that would begin at ``model``."""
+        """Return the start model of a round, given the client's current ``model``."""
 
     def draw(self, i: int, size: int) -> Slots:
         """Draw round i for a model of ``size`` numbers, and lay it out."""
 
     def laid_out(self, i: int, size: int, rows: Ints, ends: Ints | None) -> Slots:
-        """Lay out round i with these records, which were drawn for it before."""
+        """Lay out round i with records that were drawn for it earlier."""
 
     def release(self, i: int, start: Floats, stepper: Stepper) -> Floats:
-        """What is sent of round i, which began at ``start`` and was run by ``stepper``. Called once a round."""
+        """Return the update of round i, which ``stepper`` ran from ``start``. Called once per round."""
 
     saturates: bool
-    """Whether a number too large for the wire is sent as the wire's largest: a private release must never fail."""
+    """True if a number too large for the wire is sent as the wire's largest: a private release must never fail."""
 
 
 class Plain:
-    """No privacy: one record a slot, drawn uniformly with replacement; what was computed is what is sent."""
+    """No privacy: draws one record per slot, uniformly with replacement, and sends the exact displacement."""
 
     saturates = False  # a run that diverges is stopped
 
@@ -96,7 +96,7 @@ class Private:
         self._rows, self._source = rows, source
 
     def check(self, terms: Terms, objective: Objective) -> None:
-        """What was certified is what runs, or the epsilon would be about something else."""
+        """Refuse to run terms or an objective other than the certified ones: the epsilon would not hold."""
         if terms != self._terms or objective != self._certificate.objective:
             raise UsageError(
                 "these are not the terms and the objective that the mechanism was certified for; certify again"
@@ -106,16 +106,16 @@ class Private:
         return self._certificate.kind.stepper(objective, data)
 
     def start(self, model: Floats) -> Floats:
-        """The model, shortened to the length that the certificate is about: whatever a server sends, the round is certified.
+        """Shorten the model to the certified length, so that the round is certified whatever a server sends.
 
-        Nothing is told by that: a start model is a function of releases, and so is the shortened one.
+        That reveals nothing: a start model is a function of releases, and so is the shortened one.
         """
         bound = self._certificate.model_bound
         with np.errstate(over="ignore"):
             length = _length(model)
         if length <= bound:
             return model
-        if length == np.inf:  # only its square is too large
+        if length == np.inf:  # only its square overflows
             model = model / np.abs(model).max()
             length = _length(model)
         return model * (bound / length)
@@ -127,7 +127,7 @@ class Private:
 
     def laid_out(self, i: int, size: int, rows: Ints, ends: Ints | None) -> Slots:
         if ends is None:
-            raise UsageError("the records of a private round are in public slots, and it was not said in which")
+            raise UsageError("a private round needs the slots of its records; pass ends")
         return Slots(
             rows=rows,
             etas=self._terms.etas(i, self._me),
@@ -140,26 +140,24 @@ class Private:
         )
 
     def release(self, i: int, start: Floats, stepper: Stepper) -> Floats:
-        """What depends on records, with noise; what is public is added after it."""
+        """Add noise to the part that depends on records, then add the public part."""
         length = _length(start)
         if not length <= SHORTENED * self._certificate.model_bound:
             raise UsageError(
                 f"round {i} began at a model of length {length:.3g}, beyond the {self._certificate.model_bound:.3g} for which "
                 f"rounding was certified; begin it where start() says"
             )
-        with np.errstate(all="ignore"):  # a model of somebody's own may have set numpy to raise
+        with np.errstate(all="ignore"):  # a user's model may have set numpy to raise
             hidden, public = self._certificate.kind.parts(self._certificate, i, start, stepper)
             return self._noised(i, hidden) + public
 
     def _noised(self, i: int, hidden: Floats) -> Floats:
-        if (
-            self._certificate.sigma(i) == 0
-        ):  # a run to compare with: nothing certifies it, and its events cost everything
+        if self._certificate.sigma(i) == 0:  # a run for comparison: uncertified, its events cost everything
             return hidden
         words, scale = self._source.words(i, len(hidden)), self._certificate.noise_scale(i, self._me)
         return noised(hidden, scale, words, lambda number: self._source.more(i, number))
 
 
 def _length(model: Floats) -> float:
-    """The norm, bit for bit that of numpy, whose own function takes three times as long on a small model."""
+    """Return the norm, bit for bit as numpy's function, which takes three times as long on a small model."""
     return math.sqrt(float(np.dot(model, model)))

@@ -1,10 +1,10 @@
-"""Every kind of private mechanism, by the name that run files, terms and policies call it.
+"""Registry of private mechanisms, by their names in run files, terms and policies.
 
-A new kind is one class below `Proposal` in a file of its own and one line here, or one call of `register` from outside the
-package. What run files, terms and policies allow, the words of their errors and the reference follow from it.
+A new kind is a subclass of `Proposal` in a new file and one line here, or one call of `register` from outside the
+package. Run files, terms, policies, their errors and the reference follow from it.
 
-A kind carries its own type of event. One whose noise is not a Gaussian brings an `Event` that knows its Renyi divergence, in its
-own file: the accountant, the ledger and the search for the least noise go on from there.
+A kind names its type of event. A kind whose noise is not Gaussian defines an `Event` with its Renyi divergence in the same
+file; the accountant, the ledger and the search for the least noise work from that.
 """
 
 import operator
@@ -21,13 +21,13 @@ from crescendo.privacy.mechanisms.minibatch import Minibatch
 from crescendo.privacy.mechanisms.proposal import Proposal
 from crescendo_dp.planning.sigmas import Sigmas
 
-NONE = "none"  # what run files call the lack of a mechanism
+NONE = "none"  # the name of "no mechanism" in run files
 
 MECHANISMS: dict[str, type[Proposal]] = {}
 
 
 def register(*kinds: type[Proposal]) -> None:
-    """Make kinds known by their names; a name is given once."""
+    """Register kinds by their names; refuse a name that is taken."""
     for kind in kinds:
         if is_mechanism(kind.name):
             raise UsageError(f"there is a mechanism called {kind.name!r} already; choose another name")
@@ -35,7 +35,7 @@ def register(*kinds: type[Proposal]) -> None:
 
 
 def is_mechanism(name: str) -> bool:
-    """Whether run files, terms and policies may name it; `NONE` is the lack of one."""
+    """Return True if run files, terms and policies may use this name; `NONE` counts."""
     return name == NONE or name in MECHANISMS
 
 
@@ -49,11 +49,11 @@ def certify(
     records: tuple[int, ...],
     norm_bound: float | None = None,
 ) -> Certificate:
-    """The certificate of a mechanism under these terms, or Refused. ``clip`` is a number, or a list of [numbers, clip]."""
+    """Certify a mechanism under these terms or raise Refused. ``clip`` is a number, or a list of [numbers, clip]."""
     if mechanism not in MECHANISMS:
         raise UsageError(f"there is no certified mechanism {mechanism!r}; choose {' or '.join(MECHANISMS)}")
     layers = LayerClips.of(clip)
-    limit = float(clip) if layers is None else layers.length  # numpy's float32 would make the noise's scale one, too
+    limit = float(clip) if layers is None else layers.length  # a numpy float32 would make the noise scale float32, too
     norm_bound, records = None if norm_bound is None else float(norm_bound), tuple(map(operator.index, records))
     return MECHANISMS[mechanism](terms, objective, limit, Sigmas.of(sigma), records, norm_bound, layers).certified()
 

@@ -32,7 +32,7 @@ _FINEST = 40  # a clipped gradient has at most 2^41 units
 
 
 class Minibatch(Proposal):
-    """Hides the sum of clipped gradients, which the start model is no part of; so the bound is what the run reaches."""
+    """Hides the sum of clipped gradients; the start model is not part of it, so its bound is the run's reach."""
 
     name, takes_layers = "minibatch", True
 
@@ -57,7 +57,7 @@ class Minibatch(Proposal):
         return _unit(self.clip, float(self.drawn.max()))
 
     def slack(self, bound: float) -> float:
-        """See the top of `rounding`."""
+        """Return the slack derived at the top of `rounding`."""
         size, drawn = self.objective.size, float(self.drawn.max())
         return math.sqrt(size) / 2 * self.unit / self.clip + (size + 8 + 4 * drawn + 16) * U
 
@@ -70,14 +70,14 @@ class Minibatch(Proposal):
 
     @classmethod
     def parts(cls, certificate: Certificate, i: int, start: Floats, stepper: Stepper) -> tuple[Floats, Floats | float]:
-        """The sum is hidden; the pull of L2, a function of the start model, which is public, comes after the noise."""
+        """Hide the sum; the pull of L2 is added after the noise, since it is a function of the public start model."""
         if isinstance(stepper, FrozenStepper):
             return stepper.gradients(), stepper.decay()
         return super().parts(certificate, i, start, stepper)
 
 
 def _unit(clip: float, drawn: float) -> float:
-    """The power of two that clipped gradients are rounded to: as fine as leaves the sum of ``drawn`` of them exact.
+    """Return the finest power of two to which clipped gradients can be rounded so that ``drawn`` of them add up exactly.
 
     >>> _unit(1.0, 1000) == 2.0**-40, _unit(0.1, 2e8) == 2.0**-4 * 2.0**-23
     (True, True)
@@ -87,19 +87,19 @@ def _unit(clip: float, drawn: float) -> float:
 
 
 def _first() -> Ints:
-    """The row of a record that is shown alone: a new array each time, since the code that it is shown to may write into it."""
+    """Return the row number of a record that is passed alone: a new array each time, since a user's code may write to it."""
     return np.zeros(1, dtype=np.int64)
 
 
 class FrozenStepper:
-    """Sums each record's clipped gradient at a model that stays where it is.
+    """Sums each record's clipped gradient at a frozen model.
 
-    Because of the frozen model one record changes the sum by its own clipped gradient and nothing else, for any objective. Each
-    gradient is rounded to multiples of the round's unit before it is added, so the sum is exact and has no order: no
-    rounding error of it depends on who else was drawn.
+    Since the model is frozen, one record changes the sum by exactly its clipped gradient, for any objective. Each gradient is
+    rounded to multiples of the round's unit before it is added, so the sum is exact in any order: its rounding error does not
+    depend on the other drawn records.
 
-    L2 is a shrink of that model, once per public slot, whatever was drawn. It depends on no record and is kept apart from the
-    sum: it is added after the release.
+    L2 shrinks that model once per public slot, whatever was drawn. The shrink depends on no record, so it is kept apart from
+    the sum and added after the release.
     """
 
     def __init__(self, objective: Objective, data: Records) -> None:
@@ -118,11 +118,11 @@ class FrozenStepper:
         raise UsageError("a private round uses one start model; take broadcasts in between rounds")
 
     def gradients(self) -> Floats:
-        """The step size times the exact sum, on the coordinates that move: the only part that depends on records."""
+        """Return the step size times the exact sum on the moving coordinates: the only part that depends on records."""
         return self._step * self._sum[self._block]
 
     def decay(self) -> Floats:
-        """How far L2 moves the same coordinates: a function of the start model, which is public."""
+        """Return the movement of the same coordinates by L2: a function of the public start model."""
         kept = (1.0 - self._step * self._l2) ** self._slots
         return self._start[self._block] * (1.0 - kept)
 
@@ -132,7 +132,7 @@ class FrozenStepper:
         return moved
 
     def export(self) -> StepperState:
-        """The exact sum, and how many slots it is of. The start model is loaded anew."""
+        """Export the exact sum and its number of slots, but not the start model, which the caller loads again."""
         return {"sum": self._sum, "slots": np.array(self._slots)}
 
     def restore(self, state: StepperState, slots: Slots) -> None:
@@ -160,10 +160,10 @@ class FrozenStepper:
             self._sum += self._gradient(slots, rows)
 
     def _gradient(self, slots: Slots, rows: Ints) -> Floats:
-        """The sum of the rows' gradients, each clipped.
+        """Return the sum of the rows' clipped gradients.
 
-        A model that cannot clip by itself may be anybody's code. It is shown one record at a time, alone, and on copies, so
-        that what it says of a record cannot depend on another, nor move the start model.
+        A model that cannot clip may be arbitrary code. It sees one record at a time, on copies, so that its gradient of a
+        record cannot depend on another record and its code cannot change the start model.
         """
         if self._objective.traits.clips:
             if slots.layers is not None:
@@ -177,9 +177,9 @@ class FrozenStepper:
         return total
 
     def _alone(self, slots: Slots, row: Ints) -> Floats:
-        """One record's gradient, clipped and rounded; 0 where the code fails: stopping would tell that the record is there.
+        """Return one record's gradient, clipped and rounded; 0 if the code fails, since an error would reveal the record.
 
-        The code may set numpy to raise: what it sets ends with its call, and what is computed from its answer ignores errors.
+        The code may set numpy to raise: that setting ends with its call, and the arithmetic on its answer ignores errors.
         """
         try:
             with np.errstate():
@@ -193,7 +193,7 @@ class FrozenStepper:
                 elif slots.clip is not None:
                     gradient = np.asarray(clipped(gradient, slots.clip), dtype=np.float64)
                 return gradient if slots.unit is None else np.rint(gradient / slots.unit) * slots.unit
-        except BaseException as error:  # code of somebody's own may even call sys.exit
+        except BaseException as error:  # a user's code may even call sys.exit
             if isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread():
-                raise  # a person's; elsewhere only the code itself can have raised it
+                raise  # a person pressed Ctrl-C; on other threads only the code itself can have raised it
             return np.zeros_like(self._start)

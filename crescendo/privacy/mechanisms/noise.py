@@ -1,7 +1,7 @@
-"""Where a private client's randomness comes from, and the two things it is used for: which records are drawn, and the noise.
+"""Sources of a private client's randomness, for drawing records and for noise.
 
 A real client takes every number from the operating system. A simulation takes them from seeded streams, so that it can be
-repeated; its noise can therefore be recomputed by anybody who knows the seed, and protects nobody.
+repeated; anyone who knows the seed can recompute its noise, which therefore protects no one.
 """
 
 import os
@@ -13,8 +13,8 @@ import numpy as np
 from crescendo.core.arrays import Floats, Ints, Uints
 from crescendo.core.random import Purpose, aim, stream
 
-_CHUNK = 1 << 20  # records that are drawn together: a hundred million must not take gigabytes
-_BLOCKS = 16  # counter blocks of four words that each number's further bits have to themselves; 512 bits take two
+_CHUNK = 1 << 20  # records drawn together: a hundred million must not take gigabytes
+_BLOCKS = 16  # counter blocks of four words reserved for each number's further bits; 512 bits take two
 
 
 class Source(Protocol):
@@ -23,20 +23,20 @@ class Source(Protocol):
     simulated: bool
 
     def members(self, i: int, records: int, rate: float) -> Ints:
-        """Which of ``records`` records are drawn in round i: each one independently, with probability ``rate``, in any order."""
+        """Draw each of ``records`` records for round i independently with probability ``rate``; return them in any order."""
 
     def tags(self, i: int, count: int) -> Floats:
-        """``count`` uniform numbers in [0, 1) that put the drawn records of round i in order."""
+        """Return ``count`` uniform numbers in [0, 1), by which the drawn records of round i are ordered."""
 
     def words(self, i: int, size: int) -> Uints:
-        """64 random bits for each of ``size`` numbers of round i's release: the first bits of its noise."""
+        """Return 64 random bits for each of ``size`` numbers of round i's release: the first bits of its noise."""
 
     def more(self, i: int, number: int) -> Iterator[int]:
-        """Further words of one number's noise, for the rare case that the first leaves its rounding open."""
+        """Yield further words of one number's noise, for the rare case that the first leaves its rounding open."""
 
 
 class SystemSource:
-    """The operating system's generator, and nothing that could be computed again."""
+    """The operating system's generator, whose numbers cannot be computed again."""
 
     simulated = False
 
@@ -57,7 +57,7 @@ class SystemSource:
 
 
 def _uniform(count: int) -> Floats:
-    """Multiples of 2^-53 in [0, 1): one is below a rate that is such a multiple with exactly that probability."""
+    """Return multiples of 2^-53 in [0, 1); each is below a rate, itself such a multiple, with exactly that probability."""
     return (_words(count) >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
 
@@ -66,7 +66,7 @@ def _words(count: int) -> Uints:
 
 
 class SeededSource:
-    """Streams of one client's samples and noise that the seed determines: for simulations."""
+    """Seeded streams of one client's samples and noise, for simulations."""
 
     simulated = True
 
@@ -76,14 +76,14 @@ class SeededSource:
         self._sampled: int | None = None
 
     def _sampling(self, i: int) -> np.random.Generator:
-        """The one stream that a round's members, and then their tags, are drawn from."""
+        """Return the stream from which a round's members, and then their tags, are drawn."""
         if self._sampled != i:
             self._sampled = i
             aim(self._sample, self._seed, Purpose.SAMPLE, self._client, i)
         return self._sample
 
     def members(self, i: int, records: int, rate: float) -> Ints:
-        # a binomial number of distinct records, every set of that number alike: the same law as a coin per record, at less cost
+        # a binomial number of distinct records, all sets equally likely: the law of one coin per record, at less cost
         self._sampled = None
         rng = self._sampling(i)
         return rng.choice(records, rng.binomial(records, rate), replace=False, shuffle=False).astype(np.int64)
@@ -101,10 +101,10 @@ class SeededSource:
 
 
 def poisson_slots(source: Source, i: int, records: int, rate: float, slots: int) -> tuple[Ints, Ints]:
-    """Draw a round: the records in processing order, and where each of the round's public slots ends among them.
+    """Draw a round: return the records in processing order, and the end of each of the round's public slots among them.
 
-    Every record is in with probability ``rate``, whatever the others do; a uniform tag says when, and the tag's place among the
-    slots says in which. A slot may be empty or hold several records, and the number of slots says nothing about the draw.
+    Every record is drawn independently with probability ``rate``. A uniform tag gives its place in the order and its slot. A
+    slot may be empty or hold several records, and the number of slots reveals nothing about the draw.
 
     >>> rows, ends = poisson_slots(SeededSource(7, client=0), i=0, records=1000, rate=0.004, slots=4)
     >>> rows, ends
@@ -117,7 +117,7 @@ def poisson_slots(source: Source, i: int, records: int, rate: float, slots: int)
 
 
 def _in_order(tags: Floats) -> Ints:
-    """The order that sorts them, stably: by the 53 bits of each tag and then its place, as one word while both fit into it.
+    """Return the order that sorts the tags stably: by 53 bits of tag and then its place, in one word if both fit.
 
     >>> _in_order(np.array([0.5, 0.25, 0.5, 0.0]))
     array([3, 1, 0, 2])

@@ -1,16 +1,16 @@
-"""How long an update can be under the terms: longer ones are refused, since no sound client sends them.
+"""Norm limits: the longest update under the terms. Longer ones are refused, since no sound client sends them.
 
-The bound follows from the terms alone: it depends on no broadcast, nor on what has arrived, so that server and aggregators come
-to the same number, also after a restart and in any epoch. It holds for a sound client but for a chance below 1e-12. Without
-privacy nothing is clipped, so nothing is bounded but that the numbers are finite.
+The bound follows from the terms alone. It depends neither on broadcasts nor on earlier updates, so server and aggregators compute
+the same number, also after a restart and in any epoch. It holds for a sound client but for a chance below 1e-12. Without privacy
+updates are not clipped, so their numbers only have to be finite.
 
-Why it holds. What a client sends of round i is x - y + noise, on the round's block, rounded to the wire. Here x is where its
-round began, and y is what the s slots of the round made of x. L = 31, and exp(-L) = 3e-14.
+Why it holds. A client's update of round i is x - y + noise, on the round's block, rounded to the wire. Here x is the round's
+start model, and y is the model after the round's s slots. L = 31, and exp(-L) = 3e-14.
 
-- |x| <= W = ``model_bound``. Which model a client has when a round begins depends on everything: the newest broadcast that it had
-  heard, maybe of an epoch that the server has forgotten, less those of its own updates that this broadcast does not contain, and
-  those may be many after several absences. At the time of receipt nobody knows. But whatever it is, `Private.start` shortens it
-  to W before the round begins, so nothing has to be known.
+- |x| <= W = ``model_bound``. A client's model at the beginning of a round is the newest broadcast that it received, maybe from an
+  epoch that the server has forgotten, less those of its own updates that this broadcast does not contain, perhaps many after
+  several absences. The server cannot know it on receipt and need not: `Private.start` shortens any model to W before the round
+  begins.
 - m, the records drawn, is binomial with mean at most 2 s, if the client holds at most twice the records that it declared. By
   Bernstein m <= 2 s + sqrt(4 s L) + L but for a chance of exp(-L).
 - With h the round's largest step times D, the clipped steps add up to at most A = m h C.
@@ -19,7 +19,7 @@ round began, and y is what the s slots of the round made of x. L = 31, and exp(-
   shrunk by the factors that follow, all in 0..1, so the same holds.
 - A Gaussian vector of d numbers with deviation r is not longer than r (sqrt(d) + sqrt(2 L)) but for a chance of exp(-L).
 - `batch-clip` cuts x - y to the length C, whatever was drawn.
-- Where updates are combined as their mean, all of this is multiplied by 1/n before it is sent.
+- If updates are combined as their mean, all of this is multiplied by 1/n before it is sent.
 - Rounding to the wire changes a number by at most 2^-8 of it (bfloat16) or, near 0, by at most 2^-25 (float16).
 """
 
@@ -36,11 +36,11 @@ from crescendo.privacy.mechanisms.reach import LOG_CHANCE
 from crescendo.privacy.mechanisms.rounding import UNDECLARED
 
 _ROUNDING = 1.01  # of the wire's floats
-_LEAST_FLOAT = 2.0**-25  # what the narrowest of them can be off near 0
+_LEAST_FLOAT = 2.0**-25  # the largest error of the narrowest of them near 0
 
 
 class TooLong(PeerError):
-    """No sound client sends an update of this length."""
+    """An update longer than any that a sound client sends."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class NormLimits:
     size: int
 
     def longest(self, i: int, c: int) -> float:
-        """The bound for client c in round i, as proved above."""
+        """Return the bound for client c in round i, as proved above."""
         made = self.certificate
         if made is None:
             return math.inf
@@ -66,7 +66,7 @@ class NormLimits:
         return _ROUNDING * sent + _LEAST_FLOAT * math.sqrt(high - low)
 
     def check(self, i: int, c: int, delta: Vector) -> None:
-        """Refuse an update that is too long."""
+        """Refuse an update longer than the bound."""
         longest = self.longest(i, c)
         if longest < math.inf and (length := length_of(delta)) > longest:
             raise TooLong(
@@ -76,14 +76,14 @@ class NormLimits:
 
 
 def _earlier_steps(terms: Terms, i: int, c: int) -> float:
-    """How much longer the steps of a client may be that is from before the labels of slots were a client's own.
+    """Return the factor by which an older client's steps may be longer: it counts all clients' slots, not its own.
 
-    It takes those of s_0 + .. + s_{i-1}, and is as sound. 1 where the step is the same for the whole round.
+    Its steps are those at s_0 + .. + s_{i-1}, and it is as sound. The factor is 1 if the step is the same for the whole round.
     """
     own = terms.largest_step(i, c)
     return max(1.0, abs(float(terms.steps.at(terms.before(i)))) / own) if own else 1.0
 
 
 def length_of(vector: Vector) -> float:
-    """The norm, in float64."""
+    """Return the norm, computed in float64."""
     return math.sqrt(float(np.einsum("i,i->", vector, vector, dtype=np.float64)))

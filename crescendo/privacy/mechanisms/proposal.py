@@ -1,6 +1,6 @@
-"""A private mechanism on one set of terms, before it is certified: what it requires, refused with the value that would pass.
+"""A private mechanism on one set of terms before it is certified: its requirements, each refused with a value that would pass.
 
-Each kind of mechanism is a class below `Proposal`, in a file of its own, and has a line in `mechanism_kinds`.
+Each kind of mechanism is a subclass of `Proposal` in a separate file, with a line in `mechanism_kinds`.
 """
 
 from __future__ import annotations
@@ -41,16 +41,14 @@ _LONGEST = 1e150  # a model's length, whose square is still a float
 
 @dataclass(frozen=True)
 class Proposal(ABC):
-    """What is to be certified. A kind of mechanism says what it requires, what rounding adds, what its releases cost and how a
-    client runs it; ``needs`` are the keys of a run file's [privacy] that it cannot do without.
+    """A mechanism to be certified. Each kind defines its requirements, its rounding slack, the cost of its releases and how a
+    client runs it; ``needs`` lists the keys of a run file's [privacy] that it requires.
     """
 
     name: ClassVar[str]
     needs: ClassVar[tuple[str, ...]] = ("delta", "clip", "records")
     event: ClassVar[type[Event]] = PoissonGaussian
-    clips_records: ClassVar[bool] = (
-        True  # each record's gradient by itself, so that it must depend on that record alone
-    )
+    clips_records: ClassVar[bool] = True  # clips each record's gradient, which must depend on that record alone
     takes_layers: ClassVar[bool] = False  # a gradient may be clipped layer by layer
 
     terms: Terms
@@ -59,53 +57,53 @@ class Proposal(ABC):
     sigma: Sigmas
     records: tuple[int, ...]
     norm_bound: float | None
-    layers: LayerClips | None = None  # whose length is ``clip``
+    layers: LayerClips | None = None  # of total length ``clip``
 
-    # -- what a kind says of itself ------------------------------------------------------------------------------------
+    # -- defined by each kind ------------------------------------------------------------------------------------------
 
     @abstractmethod
     def requirements(self) -> list[Requirement]:
-        """What it requires of step sizes that are in their ranges."""
+        """Return the kind's requirements, given rates and step sizes that are in their ranges."""
 
     @abstractmethod
     def bound(self, least: float, most: float) -> float:
-        """The longest start model, where the run's noise alone reaches ``least`` and the run ``most``."""
+        """Return the longest start model, given that the run's noise alone reaches ``least`` and the run ``most``."""
 
     @abstractmethod
     def slack(self, bound: float) -> float:
-        """The share by which rounding can enlarge what one record changes, for start models up to ``bound``."""
+        """Return the share by which rounding can enlarge one record's influence, for start models up to ``bound``."""
 
     @abstractmethod
     def remedy(self, bound: float, least: float, first: float) -> str:
-        """What would pass where that share is too large; ``first`` is the length of the first model."""
+        """Suggest a change that brings the slack within its limit; ``first`` is the length of the first model."""
 
     @property
     def unit(self) -> float | None:
-        """What clipped gradients are rounded to before they are added; None where they are not added."""
+        """The unit to whose multiples clipped gradients are rounded before they are added; None if they are not added."""
         return None
 
     def model_part(self, bound: float) -> float:
-        """What the start model adds to the largest number to be hidden, in units of eta D C."""
+        """Return the start model's part in the largest number to be hidden, in units of eta D C."""
         return 0.0
 
     def largest_hidden(self, bound: float) -> float:
-        """The largest number to be hidden, in units of the most that one record changes: m gradients and the model part."""
+        """Return the largest number to be hidden, m gradients and the model part, in units of the sensitivity."""
         return 1.01 * float(self.drawn.max()) + self.model_part(bound)
 
     def lengths(self, part: Rounds) -> Lengths:
-        """What the updates of these rounds are made of: a clipped step for every slot, noise, and the pull of L2."""
+        """Return the parts of these rounds' updates: a clipped step for every slot, noise, and the pull of L2."""
         h = part.steps.max(axis=1) * self.terms.blocks * self.clip * self.terms.combined
         kept = 1.0 - pulls(self.terms, part, self.objective.traits.l2)
         return Lengths(h, part.shares.sum(axis=1), h, np.count_nonzero(part.shares, axis=1), kept)
 
     @classmethod
     def sensitivity(cls, terms: Terms, i: int, c: int, clip: float) -> float:
-        """The most that one record can move what client c hides in round i, in exact arithmetic."""
+        """Return the most that one record can move client c's hidden part of round i, in exact arithmetic."""
         return terms.largest_step(i, c) * terms.blocks * clip
 
     @classmethod
     def longest_move(cls, certificate: Certificate, i: int, c: int, drawn: float) -> float:
-        """The longest displacement of a round that draws so many records, without its noise; see the top of `norm_limits`."""
+        """Return the longest displacement, without noise, of a round that draws ``drawn`` records; see `norm_limits`."""
         terms = certificate.terms
         step = terms.largest_step(i, c) * terms.blocks
         shrink = 1 - (1 - step * certificate.objective.traits.l2) ** terms.share(i, c)
@@ -113,36 +111,36 @@ class Proposal(ABC):
 
     @classmethod
     def parts(cls, certificate: Certificate, i: int, start: Floats, stepper: Stepper) -> tuple[Floats, Floats | float]:
-        """What of round i, begun at ``start``, gets the noise, and what is public and added to it: all and nothing, here."""
+        """Split round i, begun at ``start``, into the part that gets noise and the public rest: here all and nothing."""
         block = slice(*certificate.terms.block(i, len(start)))
         return start[block] - stepper.read()[block], 0.0
 
     @classmethod
     def stepper(cls, objective: Objective, data: Records) -> Stepper:
-        """What computes a round."""
+        """Return the stepper that computes a round."""
         return objective.stepper(data)
 
     @classmethod
     def client(cls, certificate: Certificate, me: int, rows: Ints, source: Source) -> Mechanism:
-        """The mechanism on one client's records."""
+        """Return the mechanism on one client's records."""
         return Private(certificate, me, rows, source)
 
     @classmethod
     def longest_noise(cls, scale: float, numbers: int) -> float:
-        """The length that noise on so many numbers does not pass, but for a chance of exp(-31): a Gaussian vector's."""
+        """Return a length that noise on ``numbers`` coordinates exceeds with a chance of at most exp(-31)."""
         return scale * (math.sqrt(numbers) + math.sqrt(2 * LOG_CHANCE))
 
     # -- certifying ----------------------------------------------------------------------------------------------------
 
     def certified(self) -> Certificate:
-        """The certificate, or Refused."""
+        """Return the certificate, or raise Refused."""
         self._check_numbers()
         self._check_labels()
         self._check_layers()
         found = [self._rates(), self._step_sizes()]
-        self._require(found)  # what follows computes with them
+        self._require(found)  # the next conditions compute with these values
         found += self.requirements()
-        if self.clips_records and self.objective.traits.unfit is not None:  # first: what no change of the model mends
+        if self.clips_records and self.objective.traits.unfit is not None:  # first, since no setting mends it
             raise Refused(f"the {self.name} mechanism cannot be certified: {self.objective.traits.unfit}")
         self._require(found)
         first = self._first_length()
@@ -182,14 +180,14 @@ class Proposal(ABC):
         return most_drawn(self.extremes.slots, self.records)
 
     def _failure(self) -> float:
-        """The chance that `rounding` does not hold in a run: a draw beyond its bound, or noise whose bits were stopped."""
+        """Return the chance that `rounding` fails in a run: a draw beyond its bound, or noise cut off after 512 bits."""
         certain = bool((self.drawn >= UNDECLARED * np.asarray(self.records, dtype=np.float64)).all())
         rare = 0.0 if certain else math.exp(-LOG_RARE)
         return 1.001 * self.terms.rounds * (rare + self.objective.size * STOPPED)
 
     @property
     def largest_step(self) -> float:
-        """eta D, where it is largest."""
+        """The largest eta D."""
         return self.extremes.step * self.terms.blocks
 
     def _require(self, found: list[Requirement]) -> None:
@@ -226,9 +224,9 @@ class Proposal(ABC):
             raise UsageError(f"a client declares {max(records)} records, and at most {_MOST_RECORDS} can be certified")
 
     def _check_labels(self) -> None:
-        """Refused, where a label may be any number: beside one of 1e300 the square of a short record is lost, and its clip.
+        """Refuse labels without a range: at a label of 1e300 a short record's square underflows, and its gradient is not clipped.
 
-        With labels up to 1e60 a record whose square is no normal float has a gradient far below every clip.
+        With labels up to 1e60 a record whose square underflows has a gradient far below every clip.
         """
         traits = self.objective.traits
         if traits.numbers and traits.label_range is None:
@@ -238,7 +236,7 @@ class Proposal(ABC):
             )
 
     def _check_layers(self) -> None:
-        """Refused, where clips by layer are no part of the proof, or are not those of this model."""
+        """Refuse clips by layer if the kind has no proof for them or they do not fit this model."""
         layers, goal = self.layers, self.objective
         if layers is None:
             return
@@ -249,7 +247,7 @@ class Proposal(ABC):
             raise Refused(f"the layers of privacy.clip have {layers.numbers} numbers, and the model has {goal.size}")
 
     def _first_length(self) -> float:
-        """The length of the first model; of a model that is only described, what the description says."""
+        """Return the length of the first model, from the description if the model is only described."""
         length = self.objective.traits.first_length
         if length is None:
             length = float(np.linalg.norm(self.objective.initial(stream(self.terms.seed, Purpose.INIT))))
@@ -257,10 +255,10 @@ class Proposal(ABC):
             raise Refused(f"the first model has length {length:g}; one between 0 and {MOST:g} would pass")
         return length
 
-    # -- conditions that several kinds have ----------------------------------------------------------------------------
+    # -- conditions that several kinds share ---------------------------------------------------------------------------
 
     def _rates(self) -> Requirement:
-        """Every rate is a probability."""
+        """Require that every rate is a probability."""
         rate, i, c = self.extremes.rate, self.extremes.round, self.extremes.client
         says = (
             f"round {i} has {self.terms.share(i, c)} slots for the {self.records[c]} records of client {c}, "
@@ -269,7 +267,7 @@ class Proposal(ABC):
         return Requirement("sampling rate", rate, 1.0, rate <= 1.0, says)
 
     def _step_sizes(self) -> Requirement:
-        """Every round of every client has a step that noise can be scaled by: not 0, and no float at the edge of its range."""
+        """Require steps that noise can be scaled by: not 0, and far from the edges of the float range."""
         found, blocks = self.extremes, self.terms.blocks
         least, most = float(np.min(found.least)) * blocks, self.largest_step
         moves = least != math.inf
@@ -284,9 +282,9 @@ class Proposal(ABC):
         return Requirement("step sizes", least, LEAST, holds, says)
 
     def shrink(self, limit: float = math.inf) -> Requirement:
-        """L2 shrinks the model: a factor outside 0..1 would enlarge it, and with it every rounding, until noise is lost in it.
+        """Require that L2 shrinks the model: a factor outside 0..1 would enlarge it and its rounding until noise is lost in it.
 
-        ``limit`` is what else bounds a step times its blocks, so that what is suggested passes there too.
+        ``limit`` is another bound on a step times its blocks; the suggested step respects it, too.
         """
         l2, blocks = self.objective.traits.l2, self.terms.blocks
         decay = self.largest_step * l2
@@ -305,7 +303,7 @@ class Proposal(ABC):
         )
 
     def multiples(self, bound: float) -> Requirement:
-        """The largest number to be hidden over the finest grid of a release of this sigma."""
+        """Require that the largest number to be hidden has few enough multiples of the finest grid at this sigma."""
         steps = self.largest_hidden(bound) * 2.0 ** (GRID_BITS + 1)  # for a sigma of 1
         multiples, enough = steps / self.sigma.least, steps / MOST_MULTIPLES
         says = (

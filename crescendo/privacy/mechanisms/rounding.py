@@ -1,14 +1,14 @@
-"""What float64 can add to what one record changes, proved from public numbers: the slack of a certificate.
+"""Rounding slack of a certificate: a proved bound on the growth of one record's influence through float64.
 
-u = 2^-53, d = the model's numbers, m = the most records that a round draws; lengths are in units of eta D C, the most that one
-record may move the model. A clipped gradient is longer than C by at most (d + 8) u of it; the products that make the scale of the
+u = 2^-53, d = the model's size, m = the most records that a round draws; lengths are in units of eta D C, the most that one
+record may move the model. A clipped gradient exceeds C by at most (d + 8) u of it; the products that make the scale of the
 noise are off by at most 16 u.
 
 `minibatch`. Each clipped gradient is rounded to multiples of a unit, which makes it longer by at most half a unit per number,
 sqrt(d)/2 units in all. Sums of multiples are exact up to 2^53 of them, so no error grows with the records. The sum times the step
-is rounded once, by u of its length m, on either side of the comparison. The start model is no part of what is hidden. Where each
-layer has a clip of its own, C is the length of all the clips together: each layer is longer than its clip by at most (d + 8) u of
-it, so the whole is longer than C by no more, and the unit is a part of C.
+is rounded once, by u of its length m, on either side of the comparison. The start model is not hidden and adds nothing. Where
+each layer has its own clip, C is the length of all the clips together: each layer exceeds its clip by at most (d + 8) u of
+it, so the whole exceeds C by no more, and the unit is a part of C.
 
 `local`. Step j rounds a margin of d terms, at a model of length at most B + j (B is the ``model_bound``), and moves the model by
 eta D times a slope that is L_eff-smooth in it: (d + 3) eta D L_eff u (B + j). It rounds every coordinate that it moves,
@@ -27,15 +27,15 @@ import numpy.typing as npt
 
 from crescendo.core.arrays import Floats
 
-MOST_SLACK = 1e-3  # rounding may enlarge what a record changes by this share, and the noise is enlarged along with it
-UNDECLARED = 2  # a client may hold up to this many times the records that it declared; with more it declines the terms
+MOST_SLACK = 1e-3  # rounding may enlarge the sensitivity by this share; the noise grows with it
+UNDECLARED = 2  # a client may hold up to this multiple of its declared records; with more it declines the terms
 LOG_RARE = 60 * math.log(10)  # a draw beyond its bound has a chance below 1e-60 in each round
 U = 2.0**-53
 LEAST, MOST = 1e-60, 1e60  # of all that scales noise: products and squares stay far from where floats lose bits
 
 
 def most_drawn(slots: npt.ArrayLike, records: npt.ArrayLike) -> Floats:
-    """The most records that a round of so many slots draws from a client that declared so many, but for a chance of 1e-60.
+    """Return the most records that a round of ``slots`` draws from ``records`` declared ones, but for a chance of 1e-60.
 
     Bernstein: a sum of independent coins with mean v exceeds v + t with a chance below exp(-t^2 / (2 v + 2 t / 3)).
 
