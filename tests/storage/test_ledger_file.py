@@ -81,7 +81,7 @@ def test_another_version_another_budget_and_another_data_set_are_refused(path: P
     begun(path, dataset="ward 7").close()
     open_ledger(path, BUDGET, dataset="ward 7").close()
     with pytest.raises(
-        Refused, match=r"was begun with epsilon .* at delta .*, and epsilon 3 at delta 1e-06 .* is set once"
+        Refused, match=r"was begun with epsilon .* at delta .*, but epsilon 3 at delta 1e-06 .* is set once"
     ):
         open_ledger(path, Budget(3.0, 1e-6))
     with pytest.raises(Refused, match="belongs to data set 'ward 7', not 'ward 8'"):
