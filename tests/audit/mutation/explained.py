@@ -32,6 +32,7 @@ EXPLAINED: dict[str, str] = {
             ),
         },
         "crescendo.storage.ledger.ledger_store": {
+            "_instance_for drop a bound: :32 -> :": ("A client is known by 256 bits of a keyed hash in place of 128."),
             "_instance_for off by one: 32 -> 31": ("A client is known by 124 bits of a keyed hash in place of 128."),
         },
         "crescendo.drafter.charged_draft": {
