@@ -1,1 +1,1 @@
-"""Messages as bytes: the .proto files, what is checked of a peer's message, and vectors in frames."""
+"""Messages as bytes: the .proto files, the checks of a peer's messages, and vectors in parts."""

@@ -1,8 +1,8 @@
-"""Codec: messages to protobuf and back, by what their fields declare.
+"""Codec: converts messages to protobuf and back, as their fields declare.
 
-A message is a frozen dataclass with the fields of its protobuf message. A field is annotated with its `FieldKind`, which says how
-it is written and how it is checked when a peer has sent it. `Codec.decode` raises `PeerError` for whatever a sound peer would
-not send, before anything uses it. Nothing is kept between calls.
+A message is a frozen dataclass with the fields of its protobuf message. The annotation of a field is its `FieldKind`: how to
+write the field, and how to check it when a peer has sent it. `Codec.decode` raises `PeerError` for any message that a sound peer
+would not send, before other code sees it. A codec keeps no state between calls.
 """
 
 import itertools
@@ -21,18 +21,16 @@ from crescendo.logs.peer_text import cleaned
 LARGEST = 2**53  # rounds, k, epochs, lengths: exact in every language's numbers
 LONGEST_NAME = 128  # characters of a name, federation or token
 TEXT = 1000  # characters of a reason
-TERMS = MOST_TEXT  # characters of the terms: what is agreed on can be sent
-RANGES = 1 << 12  # of rounds that may have overtaken
-BEYOND = 1 << 20  # rounds that may have overtaken, of a peer from before ranges: a run has no more
-LISTED = (
-    1 << 10
-)  # rounds that are named one by one to such a peer; it takes others for open, sends them again and is told
+TERMS = MOST_TEXT  # characters of the terms, so that every agreement fits into a message
+RANGES = 1 << 12  # ranges of rounds in a set
+BEYOND = 1 << 20  # rounds in a list from a peer that knows no ranges: a run has no more
+LISTED = 1 << 10  # rounds in a list to such a peer; it takes the others for open, and resends them to no effect
 
 
 class FieldKind(NamedTuple):
-    """How a field is read, or `PeerError`, and written, if not as it is.
+    """How to read a field (`PeerError` if it is invalid) and how to write it; None leaves the value unchanged.
 
-    ``label`` is what sentences call it, ``proto`` its name in protobuf, if other than the field's own.
+    ``label`` is the field's name in error messages and ``proto`` its name in protobuf; empty means the name of the field.
     """
 
     read: Callable[[str, Any], Any] | None = None
@@ -42,7 +40,7 @@ class FieldKind(NamedTuple):
 
 
 class _Field(NamedTuple):
-    """One field of a message: takes the message and gives what protobuf holds, and the other way round."""
+    """One field of a message: ``write`` gets the protobuf value from a message, ``read`` the value from a protobuf message."""
 
     proto: str
     write: Callable[[Any], Any]
@@ -66,7 +64,7 @@ class _Field(NamedTuple):
 
 
 class MessageType:
-    """How the messages of one class are written as one type of protobuf's messages, and read."""
+    """Converts messages of one class to one type of protobuf message, and back."""
 
     def __init__(self, made: type[Any], descriptor: Any) -> None:
         from google.protobuf.message_factory import GetMessageClass
@@ -74,7 +72,7 @@ class MessageType:
         self._made, self._proto = made, GetMessageClass(descriptor)
         hints = get_type_hints(made, include_extras=True)
         self._fields = [self._field(one.name, hints[one.name]) for one in fields(made)]
-        self._check = getattr(made, "check", None)  # of what its fields say together
+        self._check = getattr(made, "check", None)  # rules that involve several fields
 
     def _field(self, name: str, hint: Any) -> _Field:
         kind = FieldKind()
@@ -86,11 +84,11 @@ class MessageType:
         return _Field.of(name, kind, NoneType in get_args(hint))
 
     def write(self, message: Any) -> Any:
-        """The protobuf message; a field that is None is left out."""
+        """Return the protobuf message; fields that are None are left out."""
         return self._proto(**{one.proto: one.write(message) for one in self._fields})
 
     def read(self, message: Any) -> Any:
-        """The message, or `PeerError`."""
+        """Return the message, or raise `PeerError` if a field is invalid."""
         made = self._made(*[one.read(message) for one in self._fields])
         if self._check is not None:
             self._check(made)
@@ -98,7 +96,7 @@ class MessageType:
 
 
 class Codec:
-    """The messages of one direction: ``whole`` holds one of ``types``, under its name; ``sender`` is who sends them."""
+    """The messages of one direction: ``whole`` holds one of ``types`` under its name; ``sender`` names the side that sends."""
 
     def __init__(self, whole: Any, sender: str, **types: type[Any]) -> None:
         self.whole, self._sender, described = whole, sender, whole.DESCRIPTOR.fields_by_name
@@ -106,15 +104,15 @@ class Codec:
         self._writers = {made: (name, self._readers[name]) for name, made in types.items()}
 
     def encode(self, message: Any) -> Any:
-        """The protobuf message that carries a message."""
+        """Return the protobuf message that carries ``message``."""
         name, found = self._writers[type(message)]
         return self.whole(**{name: found.write(message)})
 
     def decode(self, message: Any) -> Any:
-        """What the other side said, or `PeerError`."""
+        """Return the message inside ``message``, or raise `PeerError` if it is invalid."""
         name = message.WhichOneof("message")
         if name is None:
-            raise PeerError(f"{self._sender} sent a message of no kind that is known here; dropped, check its version")
+            raise PeerError(f"{self._sender} sent a message of an unknown kind; dropped, check its version")
         return self._readers[name].read(getattr(message, name))
 
 
@@ -167,7 +165,7 @@ def _read_settled(what: str, settled: Any) -> Settled:
         raise PeerError(f"a set of rounds came with {many} that overtook, at most {RANGES:,} ranges can be; dropped")
     if len(ranges) % 2:
         raise PeerError("a set of rounds came with half a range; dropped, check the sender")
-    before = below  # the round `below` itself is not settled, or `below` would be larger
+    before = below  # the round `below` itself is open, or `below` would be larger
     for round in ranges or beyond:
         if not before < round < LARGEST:
             raise PeerError("a set of rounds came that is not in rising order; dropped, check the sender")
@@ -178,7 +176,7 @@ def _read_settled(what: str, settled: Any) -> Settled:
 
 
 def write_settled(settled: Settled) -> dict[str, Any]:
-    """The fields of a set of rounds: in ranges, and for a peer from before these some rounds one by one."""
+    """Return the fields of a set of rounds: its ranges, and a list of single rounds for a peer that knows no ranges."""
     listed = (i for first, stop in settled.beyond for i in range(first, stop))
     ranges = [bound for pair in settled.beyond[:RANGES] for bound in pair]
     return {"below": settled.below, "beyond": list(itertools.islice(listed, LISTED)), "ranges": ranges}
@@ -190,7 +188,7 @@ NAME, REQUIRED_NAME = FieldKind(_name), FieldKind(_required_name)
 DIGEST = FieldKind(_digest)  # of the terms
 DIGEST_IF_ANY = FieldKind(lambda what, text: text and _digest(what, text))
 AGREED_TERMS = FieldKind(lambda what, text: _text(what, text, TERMS), _sent_terms)
-REASON = FieldKind(  # for people to read: whatever it holds, it steers no terminal
+REASON = FieldKind(  # for people to read: control characters are removed, so that it cannot steer a terminal
     lambda what, text: cleaned(_text(what, text, TEXT)), lambda text: text[:TEXT]
 )
 SETTLED = FieldKind(_read_settled, write_settled)

@@ -1,4 +1,4 @@
-"""Encoded broadcasts: the server makes the bytes of a broadcast once and shares them between clients; only ``yours`` differs."""
+"""Encoded broadcasts: the server encodes a broadcast once for all clients; only the ``yours`` field differs."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -16,14 +16,14 @@ _PART = MessageType(Part, pb.Part.DESCRIPTOR)
 
 
 class EncodedBroadcast:
-    """The model at ``k``, as ``data`` of floats ``wire``."""
+    """The model at ``k``: its bytes ``data``, of float type ``wire``."""
 
     def __init__(self, k: int, epoch: int, data: Raw, wire: str) -> None:
         self.k, self.epoch, self.data, self.wire = k, epoch, data, wire
 
     @cached_property
     def parts(self) -> list[bytes]:
-        """The messages that carry it, as bytes; the first still lacks ``yours``."""
+        """The messages that carry the model, as bytes; the first still lacks ``yours``."""
         return list(self._written(None))
 
     def _written(self, how: Resumed | None) -> Iterator[bytes]:
@@ -32,9 +32,9 @@ class EncodedBroadcast:
             yield Framed.join(fields, _PART.write(replace(part, data=b"")).SerializeToString(), part.data)
 
     def messages(self, yours: Settled, how: Resumed | None = None) -> Iterator[bytes]:
-        """The messages for one client, with its rounds in the first: a parser merges the two halves.
+        """Yield the messages for one client. The first gets the client's rounds appended: a parser merges the two halves.
 
-        On a good line they are shared; on a bad one (``how``) they are small, and each is made when it is sent.
+        On a good line all clients share the messages. On a bad one (``how``) they are small, and each is made when it is sent.
         """
         mine = pb.ToClient(broadcast=pb.BroadcastPart(yours=write_settled(yours)))
         messages = iter(self.parts) if how is None else self._written(how)

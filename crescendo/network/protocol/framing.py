@@ -1,10 +1,10 @@
-"""Messages with a piece of a vector, to bytes and back with one copy of the floats. The bytes are protobuf's own.
+"""Framing: writes and reads messages with a part of a vector, copying the floats once. The bytes are plain protobuf.
 
-Protobuf copies a field of bytes three or four times each way, which at ten million floats costs as much as the rest. In our
-messages the floats are the last field of the last field, so they can be cut off, and the small rest left to protobuf. What
-is not laid out like that is protobuf's wholly: any sound message can be read, whatever wrote it.
+Protobuf copies a field of bytes three or four times each way, which at ten million floats takes as long as all other work on the
+message. In our messages the floats are the last field of the last field, so this module cuts them off and leaves the small rest
+to protobuf. Protobuf parses messages of any other layout whole, so every valid encoding can be read.
 
-Updates and broadcasts have the same layout: field 2 of the message, in it the vector as field 3, in it the data as field 6.
+Updates and broadcasts have the same layout: field 2 of the message holds the vector as field 3, and that the data as field 6.
 """
 
 from typing import NamedTuple, Self
@@ -14,26 +14,26 @@ from google.protobuf.message import DecodeError
 from crescendo.core.vectors import Raw
 from crescendo.network.protocol import wire_pb2 as pb
 
-MESSAGE, VECTOR, DATA = 0x12, 0x1A, 0x32  # field 2, 3 and 6, each with its length before it
-SMALL = 1 << 14  # bytes of a message that is left to protobuf
+MESSAGE, VECTOR, DATA = 0x12, 0x1A, 0x32  # tags of the length-delimited fields 2, 3 and 6
+SMALL = 1 << 14  # bytes; protobuf parses messages up to this size whole
 
 
 class Framed(NamedTuple):
-    """A message whose floats were cut off, and those."""
+    """A message without its floats, and the floats."""
 
     message: pb.ToServer
     data: Raw
 
     @staticmethod
     def join(fields: bytes, part: bytes, data: Raw) -> bytes:
-        """The message whose part has these fields (serialized, without the vector), whose vector has ``part`` and ``data``."""
+        """Return a message from its serialized ``fields`` (without the vector), and the vector's ``part`` fields and ``data``."""
         before = part + bytes([DATA]) + _number(len(data))
         inside = fields + bytes([VECTOR]) + _number(len(before) + len(data)) + before
         return b"".join((bytes([MESSAGE]), _number(len(inside) + len(data)), inside, data))
 
     @classmethod
     def parse(cls, raw: bytes) -> pb.ToServer | Self:
-        """What a client says. Bytes that are no message are taken for an empty one, so that they are refused in a sentence."""
+        """Parse a client's message. Invalid bytes become an empty message, which the codec refuses with a clear error."""
         found = cls.cut(raw) if len(raw) > SMALL else None
         try:
             return pb.ToServer.FromString(raw) if found is None else cls(pb.ToServer.FromString(found[0]), found[1])
@@ -42,7 +42,7 @@ class Framed(NamedTuple):
 
     @staticmethod
     def cut(raw: bytes) -> tuple[bytes, memoryview] | None:
-        """A message without its floats, and those; None if it is not laid out as `join` does."""
+        """Split a message into the rest and its floats; None if its layout is not that of `join`."""
         try:
             fields = _inside(raw, 0, MESSAGE)
             vector = _find(raw, fields, VECTOR)
@@ -56,7 +56,7 @@ class Framed(NamedTuple):
 
 
 def _inside(raw: bytes, at: int, field: int) -> int:
-    """Where the bytes of a field begin that is the last one."""
+    """Return where the bytes of the field at ``at`` begin; ValueError if it is not the last field."""
     length, begin = _read(raw, at + 1)
     if raw[at] != field or begin + length != len(raw) or raw[at + 1 : begin] != _number(length):
         raise ValueError
@@ -64,18 +64,21 @@ def _inside(raw: bytes, at: int, field: int) -> int:
 
 
 def _find(raw: bytes, at: int, field: int) -> int:
-    """Where the first field of that kind stands, from ``at`` on."""
+    """Return the position of the first field with tag ``field`` from ``at`` on."""
     while raw[at] != field:
         kind = raw[at] & 7
         number, following = _read(raw, at + 1)
-        if raw[at] >= 0x80 or kind not in (0, 2):  # a field of a number or of bytes that we have
+        if raw[at] >= 0x80 or kind not in (
+            0,
+            2,
+        ):  # none of our fields: they are numbers or bytes, with a tag of one byte
             raise ValueError
         at = following + (number if kind == 2 else 0)
     return at
 
 
 def _number(number: int) -> bytes:
-    """Seven bits a byte, the lowest first."""
+    """Encode a varint: seven bits a byte, the lowest first."""
     found = bytearray()
     while number >= 0x80:
         found.append(number & 0x7F | 0x80)
@@ -84,7 +87,7 @@ def _number(number: int) -> bytes:
 
 
 def _read(raw: bytes, at: int) -> tuple[int, int]:
-    """A number and where it ends."""
+    """Decode a varint; return the number and the position after it."""
     number = 0
     for i in range(10):
         number |= (raw[at + i] & 0x7F) << 7 * i

@@ -1,19 +1,19 @@
-"""Resumption: a vector whose stream broke half way goes on where it stopped, on the next stream.
+"""Resumption: a vector whose stream broke half way continues on the next stream where it stopped.
 
 Theory of operation
 -------------------
 Streams break on bad lines. If every stream began its vectors from the first byte, a line that breaks more often than one vector
-takes would never carry one. So the receiver keeps what it has of the vector in hand (`Unfinished`), and says in the first
-message of the next stream how many bytes that is and what their SHA-256 is (`Held`). The sender compares this with the bytes
-that it is about to send (`resumed`). If they begin with what is held, it sends the rest, and with it the SHA-256 of the whole,
-which the receiver checks at the end. In any other case it begins with part 0, which drops what was held.
+takes would never carry one. So the receiver keeps the bytes that have arrived (`Unfinished`), and reports their number and their
+SHA-256 in the first message of the next stream (`Held`). The sender compares this with the bytes that it is about to send
+(`resumed`). If they begin with the same bytes, it sends the rest, and with it the SHA-256 of the whole, which the receiver checks
+at the end. In any other case it begins with part 0, and the receiver drops the bytes that it held.
 
-So a vector is identified by its bytes, not by a number: the round, k or epoch may mean another vector by now, after a restart
-or a late update, and the comparison shows it. Whatever goes with a vector (rounds, epoch, pairs) comes with its first part on
-each stream, so that nothing of an older version is mixed with the bytes of a newer one.
+So a vector is identified by its bytes, not by a number: after a restart or a late update the same round, k or epoch may mean
+another vector, and the comparison shows it. The data that go with a vector (rounds, epoch, pairs) come with its first part on
+each stream, so data of an older version never mix with bytes of a newer one.
 
-The side that was cut knows that the line is bad, and says so even if it holds nothing. What is sent to it then goes in small
-parts, as a cut loses the part that is on its way. A side that never says so is sent the same bytes as ever.
+The receiver knows that its line is bad, and reports it even if it holds nothing. The sender then uses small parts, because a
+break loses the part that is on its way. To a receiver that reports no break it sends the usual parts.
 """
 
 import hashlib
@@ -27,7 +27,7 @@ from crescendo.errors import PeerError
 from crescendo.network.protocol.codec import NUMBER, FieldKind
 
 PART = 1 << 20  # bytes of a vector in one message; gRPC's limit is 4 MiB
-SMALL_PART = 1 << 16  # on a line that broke: what the next break loses
+SMALL_PART = 1 << 16  # bytes on a line that broke: the next break loses no more
 
 
 def _read_sha256(what: str, digest: bytes) -> bytes:
@@ -41,27 +41,27 @@ SHA256 = FieldKind(_read_sha256)
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """The sender of this holds the first ``length`` bytes of a vector about ``about``; with length 0, none: the line is bad."""
+    """The receiver of a vector about ``about`` holds its first ``length`` bytes. Length 0 only reports a bad line."""
 
     about: Annotated[int, NUMBER] = 0
     length: Annotated[int, NUMBER._replace(label="length")] = 0
     sha256: Annotated[bytes, SHA256] = b""
 
     def check(self) -> None:
-        """`PeerError` for what no sound peer sends."""
+        """Raise `PeerError` for a length without a hash, or a hash without a length."""
         if bool(self.length) != bool(self.sha256):
             raise PeerError("a part of a vector is held without a hash of it; dropped, check the sender")
 
 
 class Resumed(NamedTuple):
-    """How a vector is sent to a receiver on a bad line: from byte ``start`` on, and the SHA-256 of the whole unless that is 0."""
+    """How to send a vector on a bad line: from byte ``start`` on; if that is not 0, with ``whole``, the vector's SHA-256."""
 
     start: int = 0
     whole: bytes = b""
 
 
 def resumed(data: Raw, held: Held) -> Resumed:
-    """How to send ``data`` to a receiver that holds ``held``. It hashes all of ``data``: in a thread, if that is long.
+    """Return how to send ``data`` to a receiver that holds ``held``. This hashes all of ``data``: use a thread for a long one.
 
     >>> data = bytes(3 * SMALL_PART)
     >>> resumed(data, Held(0, SMALL_PART, hashlib.sha256(data[:SMALL_PART]).digest())).start == SMALL_PART
@@ -81,7 +81,7 @@ def resumed(data: Raw, held: Held) -> Resumed:
 
 @dataclass(eq=False, slots=True)
 class Unfinished:
-    """A vector of which the first ``held`` bytes have come, into ``room``. Once it has a ``hash``, that is of those bytes."""
+    """A vector of which the first ``held`` bytes have arrived in ``room``. ``hash``, if there is one, covers those bytes."""
 
     about: int
     wire: str
@@ -90,29 +90,29 @@ class Unfinished:
     part_bytes: int
     held: int = 0
     hash: Any = None
-    whole: bytes = field(default=b"", repr=False)  # what the sender says that the SHA-256 of all of it is
+    whole: bytes = field(default=b"", repr=False)  # the SHA-256 of the whole vector, as the sender gave it
 
     def add(self, data: Raw) -> None:
-        """Put the next bytes in their place."""
+        """Append the next bytes."""
         self.room[self.held : self.held + len(data)] = data
         self.held += len(data)
         if self.hash is not None:
             self.hash.update(data)
 
     def copied(self) -> Self:
-        """The same in memory of its own."""
+        """Return a copy that shares no memory with this one."""
         room = np.empty(len(self.room), np.uint8).data
         room[: self.held] = self.room[: self.held]
         return replace(self, room=room, hash=None if self.hash is None else self.hash.copy())
 
     def claim(self) -> Held:
-        """What to tell the sender on the next stream. The first time it hashes what is held: in a thread, if that is long."""
+        """Return the `Held` for the next stream. The first call hashes the bytes held: use a thread if there are many."""
         if self.hash is None:
             self.hash = hashlib.sha256(self.room[: self.held])
         return Held(self.about, self.held, self.hash.digest())
 
     def check_whole(self) -> None:
-        """`PeerError` if the bytes are not those that the sender means."""
+        """Raise `PeerError` if the SHA-256 of the bytes is not the one that the sender gave."""
         if self.whole and self.hash.digest() != self.whole:
             raise PeerError(
                 f"the vector about {self.about} was resumed, and together its parts have another SHA-256 than its sender says; "

@@ -1,4 +1,4 @@
-"""What an aggregator and its parent say to each other: messages, what each field may hold, and a codec for each direction."""
+"""Messages between an aggregator and its parent, the limits of their fields, and a codec for each direction."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -99,7 +99,7 @@ _YOURS = FieldKind(_read_yours, lambda yours: [pb.Yours(client=c, ack=_ACK.write
 
 @dataclass(frozen=True, slots=True)
 class NodeHello:
-    """The first message of an aggregator: who it is, what it works under, and of which clients it still holds updates."""
+    """The first message of an aggregator: its name, its federation and terms, and the clients of which it holds updates."""
 
     name: Annotated[str, REQUIRED_NAME]
     federation: Annotated[str, NAME] = ""
@@ -112,7 +112,7 @@ class NodeHello:
 
 @dataclass(frozen=True, slots=True)
 class Below:
-    """Client ``name`` says something; without a message, its stream has ended."""
+    """A message from client ``name``; without a message, its stream has ended."""
 
     name: Annotated[str, REQUIRED_NAME]
     message: Annotated[FromClient | None, FieldKind(lambda _, inner: TO_SERVER.decode(inner), TO_SERVER.encode)] = None
@@ -120,7 +120,7 @@ class Below:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SumPart:
-    """A piece of the sum ``id``. ``pairs`` are there in the first on a stream, none in the others."""
+    """A part of the sum ``id``. Only the first part on a stream has ``pairs``."""
 
     id: Annotated[str, _ID]
     pairs: Annotated[tuple[Pair, ...], _PAIRS]
@@ -130,12 +130,12 @@ class SumPart:
     def split(
         cls, total: Sum, data: Raw, wire: str, federation: str, digest: str, how: Resumed | None = None
     ) -> Iterator[Self]:
-        """The pieces of a sum whose wire bytes are ``data``."""
+        """Yield the parts of a sum whose wire bytes are ``data``."""
         for part in UpdatePart.split(total.pairs[0][0], data, wire, federation, digest, how):
             yield cls(total.id, total.pairs if part.vector.is_first else (), part)
 
     def check(self) -> None:
-        """`PeerError` for what no sound peer sends."""
+        """Raise `PeerError` if ``pairs`` come with the wrong part, or begin with another round than the part's."""
         if bool(self.pairs) != self.part.vector.is_first:
             raise PeerError("the first part of a sum, and no other, says which updates it contains; dropped")
         if self.pairs and self.pairs[0][0] != self.part.vector.about:
@@ -144,7 +144,7 @@ class SumPart:
 
 @dataclass(frozen=True, slots=True)
 class Alive:
-    """The answer to a ping: which clients were heard of since the last, and name and version of every aggregator below."""
+    """The answer to a ping: the clients heard from since the last one, and name and version of every aggregator below."""
 
     number: int
     heard: Annotated[tuple[int, ...], _CLIENTS] = ()
@@ -163,7 +163,7 @@ class NodeWelcome:
 
 @dataclass(frozen=True, slots=True)
 class Above:
-    """The server says something to client ``name``."""
+    """A message from the server to client ``name``."""
 
     name: Annotated[str, REQUIRED_NAME]
     message: Annotated[FromServer, FieldKind(lambda _, inner: TO_CLIENT.decode(inner), TO_CLIENT.encode)]
@@ -171,8 +171,7 @@ class Above:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WordPart:
-    """A piece of a broadcast to several clients. ``yours`` is there in the first on a stream, empty in the others; that of
-    ``part`` is empty."""
+    """A part of a broadcast to several clients. Only the first part on a stream has ``yours``; ``part.yours`` is empty."""
 
     yours: Annotated[Mapping[int, Ack], _YOURS]
     part: BroadcastPart
@@ -181,7 +180,7 @@ class WordPart:
     def split(
         cls, k: int, epoch: int, yours: Mapping[int, Settled], data: Raw, wire: str, how: Resumed | None = None
     ) -> Iterator[Self]:
-        """The pieces of a broadcast whose model is ``data`` on the wire, for these clients."""
+        """Yield the parts of a broadcast to the clients in ``yours``; ``data`` are the wire bytes of the model."""
         first, *others = Part.split(k, data, wire, how)
         yield cls({c: Ack(settled, epoch) for c, settled in yours.items()}, BroadcastPart(epoch, NOTHING, first))
         for part in others:
@@ -197,7 +196,7 @@ class Acks:
 
 @dataclass(frozen=True, slots=True)
 class SumRefusal:
-    """The sum ``id`` will never be taken, because of ``pairs`` or (if there are none) because of its numbers."""
+    """The server will never take the sum ``id``, because of ``pairs`` or (if there are none) because of its numbers."""
 
     id: Annotated[str, _ID]
     pairs: Annotated[tuple[Pair, ...], _PAIRS]
@@ -206,7 +205,7 @@ class SumRefusal:
 
 @dataclass(frozen=True, slots=True)
 class Over:
-    """The run is over, and every client that took part has said that it heard of it: nothing more will come."""
+    """The run is over and every client that took part has confirmed it; the parent sends nothing more."""
 
 
 FromNode = NodeHello | Below | SumPart | Alive

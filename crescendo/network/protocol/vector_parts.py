@@ -1,9 +1,9 @@
-"""Parts of long vectors: a vector's bytes are cut into messages, and put together again.
+"""Parts of long vectors: cuts a vector's bytes into messages, and assembles them again.
 
-A vector that is longer than `PART` bytes travels in parts, each `PART` bytes long but for the last, in order; on a line that
-breaks, in parts of `SMALL_PART`. A part 0 begins a vector and drops one that was not finished: a newer broadcast supersedes an
-older one half way. So a receiver holds at most one unfinished vector per peer, of a length that it knows beforehand, and of that
-only what has come. That one outlives its stream (`resumption`).
+A vector longer than `PART` bytes travels in parts, in order, each `PART` bytes long except the last; on a bad line the parts have
+`SMALL_PART` bytes. A part 0 begins a vector and drops an unfinished one: a newer broadcast supersedes an older one half way. So a
+receiver holds at most one unfinished vector per peer. It knows the vector's length from the first part, and uses memory only for
+the bytes that have arrived. The unfinished vector outlives its stream (`resumption`).
 """
 
 from collections.abc import Iterator
@@ -37,15 +37,15 @@ _DATA = FieldKind(write=bytes)
 
 
 def _parts_of(size: int, part_bytes: int) -> int:
-    """How many parts a vector of ``size`` bytes has."""
+    """Return the number of parts of a vector of ``size`` bytes."""
     return max(1, -(-size // part_bytes))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Part:
-    """A piece of a vector of ``numbers`` floats; ``about`` is the round of an update, or the k of a broadcast.
+    """A part of a vector of ``numbers`` floats; ``about`` is the round of an update, or the k of a broadcast.
 
-    ``whole`` is the vector's SHA-256, in the part with which it goes on after a break.
+    ``whole`` is the vector's SHA-256; only the part that continues a vector after a break has it.
     """
 
     about: Annotated[int, ROUND]
@@ -58,7 +58,7 @@ class Part:
 
     @classmethod
     def split(cls, about: int, data: Raw, wire: str, how: Resumed | None = None) -> Iterator[Self]:
-        """The parts of a vector, small ones and not from the first on if ``how`` says so; they are views, not copies."""
+        """Yield the parts of a vector as views, not copies; with ``how``, small parts that begin at ``how.start``."""
         size, (start, whole) = PART if how is None else SMALL_PART, how or Resumed()
         numbers, parts, view = len(data) // item_bytes(wire), _parts_of(len(data), size), memoryview(data)
         for part in range(start // size, parts):
@@ -67,11 +67,11 @@ class Part:
 
     @property
     def is_first(self) -> bool:
-        """Is this the part with which its vector begins, or goes on, on a stream?"""
+        """True for the first part of its vector on this stream, at the beginning or after a break."""
         return self.part == 0 or bool(self.whole)
 
     def check(self) -> None:
-        """`PeerError` for what no sound peer sends."""
+        """Raise `PeerError` for an impossible part number, or for too many bytes."""
         if not 0 <= self.part < self.parts or (self.whole and not self.part):
             raise PeerError(f"a part {self.part} of {self.parts} came, which cannot be; dropped")
         if len(self.data) > PART:
@@ -79,11 +79,11 @@ class Part:
 
 
 class Assembly:
-    """Puts the parts that one peer sends together again, one vector at a time.
+    """Assembles vectors from the parts that one peer sends, one vector at a time.
 
-    ``longest`` is the most numbers a vector may have; ``wires`` are the types that are agreed on; ``buffers``, which several may
-    share, has the room for whole ones; ``kept`` is what the peer's stream before has left, and was told of. What breaks the
-    rules is refused and ends the vector in hand; a part 0 begins the next.
+    ``longest`` is the most numbers that a vector may have. ``wires`` are the float types that the terms allow. ``buffers``, which
+    several assemblies may share, lends the memory for whole vectors. ``kept`` is the unfinished vector of the peer's last stream,
+    which the peer knows of. A part that breaks the rules is refused and drops the current vector; a part 0 begins the next.
     """
 
     def __init__(
@@ -100,11 +100,11 @@ class Assembly:
 
     @property
     def held(self) -> int:
-        """Bytes of the vector in hand that are held now."""
+        """The number of bytes of the current vector that have arrived."""
         return 0 if self._vector is None else self._vector.held
 
     def add(self, part: Part) -> Raw | None:
-        """The bytes of the whole vector, once its last part is there; else None."""
+        """Add a part. Return the bytes of the whole vector if this part completes it, otherwise None."""
         if self._is_over:
             return None
         try:
@@ -118,13 +118,13 @@ class Assembly:
         self._vector = self._kept = None
 
     def hand_over(self) -> Unfinished | None:
-        """What the peer's next stream may go on with. From now on this one takes nothing more."""
+        """Return the unfinished vector for the peer's next stream. From now on this assembly ignores all parts."""
         vector, self._is_over = self._vector or self._kept, True
         self.drop()
         return replace(vector) if vector is not None and vector.held else None
 
     def copy(self) -> Unfinished | None:
-        """The same, while this one goes on: it may be that the two streams are of two peers with one name."""
+        """Return a copy of the unfinished vector. This assembly stays in use: the streams may belong to two peers of one name."""
         vector = self._vector or self._kept
         return vector.copied() if vector is not None and vector.held else None
 
@@ -147,7 +147,7 @@ class Assembly:
         if part.parts == 1:
             self.drop()
             return part.data
-        if part.part == 0:  # room for all of it; the system gives memory only for what is written there
+        if part.part == 0:  # room for the whole vector; the system provides memory only for the pages written
             vector.room = (self._buffers or BufferPool()).room(self._size(vector), np.dtype(np.uint8)).data
         vector.add(part.data)
         if vector.held < self._size(vector):
@@ -176,7 +176,7 @@ class Assembly:
             )
 
     def _continued(self, part: Part) -> Unfinished:
-        """The vector that was kept, with what its sender says about it now: it may be about another k with the same bytes."""
+        """Return the kept vector with the sender's current ``about``: another k may have the same bytes."""
         kept = self._kept
         if kept is None or kept.hash is None or (kept.wire, kept.numbers) != (part.wire, part.numbers):
             raise self._out_of_turn(part)

@@ -1,11 +1,11 @@
-"""Versions of both sides: which program each is, and the protocol that they speak with each other.
+"""Versions: the program that each side runs, and the protocol that the two speak.
 
-Each side says in its first message which protocols it speaks, from the lowest to the highest. They speak the highest that both
-know; if there is none, each refuses the other in a sentence that says which of them to upgrade. A side that says nothing is older
-than this message and speaks protocol 1.
+The first message of each side gives its lowest and highest protocol. The two speak the highest that both know. If they have none
+in common, each refuses the other with an error that names the side to upgrade. A side that sends no version is older than this
+message and speaks protocol 1.
 
-Nothing that protects a client may depend on the number that is agreed on, for the server has its say in it: terms, policy, noise,
-ledger and what is sent are the same under each. It may only choose how the same facts are written.
+The server has a say in the protocol number, so no protection of a client may depend on it: terms, policy, noise, ledger and the
+facts sent are the same under every protocol. The number may only choose how to write the same facts.
 
 | protocol | since | what is new |
 |---|---|---|
@@ -25,12 +25,12 @@ from crescendo.network.protocol.codec import FieldKind
 
 LOWEST, HIGHEST = 1, 1  # protocols that this program speaks
 _BUILD = re.compile(r"[0-9a-f]{4,64}")
-UNKNOWN = "unknown"  # the version of a program that sends none
+UNKNOWN = "unknown"  # the version of a program that does not send it
 _PROGRAM = re.compile(r"[0-9A-Za-z][0-9A-Za-z.+!_-]{0,63}")  # as PEP 440 writes versions
 
 
 def _read_program(what: str, text: str) -> str:
-    """A peer's text goes to logs and terminals, so that nothing but a version gets in."""
+    """Return a peer's version; refuse any other text, because versions go to logs and terminals."""
     if not _PROGRAM.fullmatch(text):
         raise PeerError("a message came with a version that no program has; dropped, check the sender")
     return text
@@ -47,7 +47,7 @@ PROGRAM_IF_ANY = FieldKind(lambda what, text: _read_program(what, text) if text 
 
 @dataclass(frozen=True, slots=True)
 class PeerVersion:
-    """The version of a side's program, and the protocols that it speaks.
+    """The version of a program, and the protocols that it speaks.
 
     >>> newer = PeerVersion("0.9.0", 2, 4)
     >>> print(newer, "-", OURS.common(None), newer.common(PeerVersion("0.5.0", 1, 3)), newer.common(OURS))
@@ -60,7 +60,7 @@ class PeerVersion:
     build: Annotated[str, FieldKind(_read_build)] = ""
 
     def check(self) -> None:
-        """`PeerError` for a range that holds nothing."""
+        """Raise `PeerError` for an empty range of protocols."""
         if not 1 <= self.lowest <= self.highest:
             raise PeerError("a message came with a range of protocols that holds none; dropped, check the sender")
 
@@ -70,17 +70,17 @@ class PeerVersion:
         return f"Crescendo {program}, which speaks protocol {which}"
 
     def common(self, other: PeerVersion | None) -> int | None:
-        """The protocol that both speak with each other; None if there is none."""
+        """Return the highest protocol that both speak; None if they have none in common."""
         theirs = other or OLD
         found = min(self.highest, theirs.highest)
         return found if found >= max(self.lowest, theirs.lowest) else None
 
     def narrowed(self, by: PeerVersion) -> PeerVersion:
-        """What passes a side between these two: their program, and the protocols that it speaks too."""
+        """Return this version with only the protocols that ``by``, an aggregator in between, speaks too."""
         return replace(self, lowest=max(self.lowest, by.lowest), highest=min(self.highest, by.highest))
 
     def speak_with(self, other: PeerVersion | None, me: str, them: str) -> int:
-        """The protocol to speak, or `PeerError` that names both versions and whom to upgrade."""
+        """Return the protocol to speak; without one, raise a `PeerError` that names both versions and the side to upgrade."""
         found, theirs = self.common(other), other or OLD
         if found is None:
             (older, _), (_, newer) = sorted([(me, self), (them, theirs)], key=lambda side: side[1].highest)
@@ -90,10 +90,10 @@ class PeerVersion:
         return found
 
 
-OLD = PeerVersion(UNKNOWN, 1, 1)  # a peer that says nothing
+OLD = PeerVersion(UNKNOWN, 1, 1)  # a peer that sends no version
 OURS = PeerVersion(build=build_id())
 
 
 def program_of(version: PeerVersion | None) -> str:
-    """The version of a peer's program, for people to read."""
+    """Return the version of a peer's program, for people to read."""
     return UNKNOWN if version is None else version.program

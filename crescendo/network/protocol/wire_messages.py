@@ -1,6 +1,6 @@
-"""What a client and its server say to each other: the messages, what each field may hold, and a codec for each direction.
+"""Messages between a client and its server, the limits of their fields, and a codec for each direction.
 
-Vectors travel as `UpdatePart` and `BroadcastPart`; `crescendo.network.protocol.vector_parts.Assembly` puts them together again.
+Vectors travel as `UpdatePart` and `BroadcastPart`; `crescendo.network.protocol.vector_parts.Assembly` assembles them again.
 """
 
 import re
@@ -34,18 +34,18 @@ SERVICE = "crescendo.v1.Federation"
 NOTHING = Settled(0)
 
 
-# -- what a client says ------------------------------------------------------------------------------------------------
+# -- messages of a client ----------------------------------------------------------------------------------------------
 
 
 class _AboutTerms:
-    """A message that names the federation and the terms that it is about."""
+    """A message that names its federation and terms."""
 
     __slots__ = ()
     federation: str
     digest: str
 
     def check_about(self, agreement: Agreement) -> None:
-        """`PeerError` if it is about others than these."""
+        """Raise `PeerError` if the message names another federation or other terms than those of ``agreement``."""
         if (self.federation, self.digest) != (agreement.federation, agreement.digest):
             raise PeerError(
                 f'a message is about another federation or other terms than "{agreement.federation}"; dropped'
@@ -54,9 +54,9 @@ class _AboutTerms:
 
 @dataclass(frozen=True, slots=True)
 class Hello:
-    """The first message of a stream: who is there, and what it has seen and sent (``last``: its last round, -1 for none).
+    """The first message of a stream: the client's name, and what it has seen and sent (``last``: its last round, -1 for none).
 
-    ``held`` is there on a line that broke. ``in_memory``: the broadcast of ``epoch`` and ``k`` need not come again.
+    ``held`` is set if the last stream broke. With ``in_memory`` the server need not resend the broadcast of ``epoch`` and ``k``.
     """
 
     name: Annotated[str, NAME]
@@ -68,12 +68,12 @@ class Hello:
     k: Annotated[int, NUMBER] = 0
     acknowledged: Annotated[Settled, SETTLED] = NOTHING
     token: Annotated[str, NAME] = field(default="", repr=False)  # a secret: never in a log
-    version: PeerVersion | None = None  # none: of a client from before there were any
+    version: PeerVersion | None = None  # None: the client is older than this field
     held: Held | None = None
     in_memory: bool = False
 
     def check(self) -> None:
-        """`PeerError` for what no sound client sends."""
+        """Raise `PeerError` for an empty name, or an impossible instance id or round."""
         if not self.name:
             raise PeerError("a client came without a name; refused, join with --as NAME")
         if not re.fullmatch("[0-9a-f]{32}", self.instance):
@@ -84,11 +84,11 @@ class Hello:
             raise PeerError(f"a client says that its last round is {self.last}; refused, check its state folder")
 
     def check_version(self, here: PeerVersion, role: str) -> None:
-        """`PeerError` if this client and the side that it joins, a ``role``, speak no common protocol."""
+        """Raise `PeerError` if this client and the side that it joins (``role``) speak no common protocol."""
         here.speak_with(self.version, f"the {role}", f'"{self.name}"')
 
     def client_in(self, agreement: Agreement) -> int:
-        """The number of this client, or `PeerError` for one that is not part of the federation."""
+        """Return the index of this client; `PeerError` if the name, federation or terms do not match the agreement."""
         c = agreement.indices.get(self.name)
         if c is None:
             raise PeerError(f'"{self.name}" is not among the clients of this federation; join as one of those it names')
@@ -104,7 +104,7 @@ class Hello:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class UpdatePart(_AboutTerms):
-    """A piece of the update of round ``vector.about``."""
+    """A part of the update of round ``vector.about``."""
 
     federation: Annotated[str, NAME]
     digest: Annotated[str, DIGEST]
@@ -114,7 +114,7 @@ class UpdatePart(_AboutTerms):
     def split(
         cls, round: int, data: Raw, wire: str, federation: str, digest: str, how: Resumed | None = None
     ) -> Iterator[Self]:
-        """The pieces of an update whose wire bytes are ``data``."""
+        """Return the parts of an update whose wire bytes are ``data``."""
         return (cls(federation, digest, part) for part in Part.split(round, data, wire, how))
 
 
@@ -129,7 +129,7 @@ class VoidRound(_AboutTerms):
 
 @dataclass(frozen=True, slots=True)
 class Goodbye:
-    """The client leaves for good; or, if it is ``finished``, has heard the end of the run and needs nothing more."""
+    """The client leaves for good; or, if ``finished``, it has received the end of the run and needs nothing more."""
 
     reason: Annotated[str, REASON] = ""
     finished: bool = False
@@ -142,14 +142,14 @@ class Pong:
     number: int = 0
 
 
-# -- what the server says ----------------------------------------------------------------------------------------------
+# -- messages of the server --------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Welcome:
-    """The terms, and where the receiver stands: its index, the least round to go on with, what was received of it.
+    """The terms and the receiver's state: its index, the first round that it may send, and the rounds already received.
 
-    ``held`` is there on a line that broke, or if a part of an update came before.
+    ``held`` is set if the last stream broke, or if part of an update has arrived.
     """
 
     terms: Annotated[str, AGREED_TERMS]
@@ -164,14 +164,14 @@ class Welcome:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BroadcastPart:
-    """A piece of the model at k = ``vector.about``. ``yours`` is there in the first on a stream, None in the others."""
+    """A part of the model at k = ``vector.about``. Only the first part on a stream has ``yours``; in the others it is None."""
 
     epoch: Annotated[int, NUMBER]
     yours: Annotated[Settled | None, SETTLED]
     vector: Part
 
     def check(self) -> None:
-        """`PeerError` for what no sound peer sends."""
+        """Raise `PeerError` if ``yours`` comes with the wrong part."""
         if (self.yours is not None) != self.vector.is_first:
             raise PeerError("the first part of a broadcast, and no other, says which rounds it contains; dropped")
 
@@ -186,7 +186,7 @@ class Ack:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """No, and why. ``final``: not to be tried again. ``round``: that round of the receiver was refused and is void now."""
+    """A refusal with its reason. ``final``: do not try again. ``round``: the receiver's update of it is refused and now void."""
 
     reason: Annotated[str, REASON]
     final: bool = False
@@ -205,7 +205,7 @@ FromServer = Welcome | BroadcastPart | Ack | Refusal | Ping
 
 
 class _ToServer(Codec):
-    """What clients say; of a large update the floats were cut off before, and are put in again."""
+    """Messages of clients. `Framed.parse` has cut off the floats of a large update; `decode` puts them back."""
 
     def decode(self, message: Any) -> Any:
         if not isinstance(message, Framed):
