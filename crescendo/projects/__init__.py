@@ -1,1 +1,1 @@
-"""New projects: a folder with a run file, a private one, a model, a policy and a README that work at once."""
+"""New projects: a folder with a run file, a private run file, a model, a policy and a README, ready to run."""

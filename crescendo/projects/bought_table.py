@@ -1,7 +1,7 @@
-"""The private run of a table's project, bought: the unstated parts come from noisy counts that the ledger was charged for.
+"""Bought draft of a table project: noisy counts, charged to the ledger, replace the parts that a person did not state.
 
-A paid draft is public, so it takes the place of a person's statements. Everything in the private files is made from these two
-and from the header line; the records have no other way in.
+A paid draft is public, so it counts like a person's statements. The private files are made from the draft, the statements and the
+header line alone.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from crescendo.projects.private_table import EPSILON, PrivateTable
 from crescendo.projects.stated import Stated
 
 _MECHANISM = "minibatch"
-_LEAST = 0.01  # of epsilon; with less, no run is worth its name
+_LEAST = 0.01  # the least epsilon for a run; noise drowns a run with less
 
 
 @dataclass(frozen=True)
 class BoughtTable:
-    """A draft that was bought for a project."""
+    """A draft bought for a project."""
 
     made: BoughtSchema
     payment: Payment
@@ -34,10 +34,12 @@ class BoughtTable:
 
     @classmethod
     def of(cls, table: Path, label: str, stated: Stated, payment: Payment, project: str) -> BoughtTable:
-        """Pay for the parts that are not stated; refused before that if the policy would not let the project train."""
+        """Pay for the parts that are not stated. Refuse before paying if the policy would not let the project train."""
         _check_policy(payment, project)
         if stated.schema is not None:
-            raise ConfigError("--schema says what all columns become, and --epsilon buys that; leave one of them out")
+            raise ConfigError(
+                "--schema defines all columns, and --epsilon buys their definition; leave one of them out"
+            )
         request = DraftRequest(
             payment.epsilon, payment.delta, label, stated.columns, records=stated.records, kinds=stated.kinds
         )
@@ -45,7 +47,7 @@ class BoughtTable:
         found.made.found.draft.usable(table.name)
         if found._labels is None:
             raise DataError(
-                f"the labels of {table.name} do not stand out of the noise. The draft is paid for and kept: the command "
+                f"the labels of {table.name} are not distinguishable from the noise. The draft is paid for and kept: the command "
                 f"`crescendo data schema` with the same options and --out bought.toml writes it at no further cost; then make "
                 f"the project with --schema bought.toml and state the labels with --range or --values of '{label:.60}'"
             )
@@ -65,7 +67,7 @@ class BoughtTable:
         return None if span is None else PublicRange(*span)
 
     def within_budget(self, private: PrivateTable) -> PrivateTable:
-        """Return the terms at an epsilon and a delta that the ledger has left, as far as it has any."""
+        """Return the terms with an epsilon and a delta that the ledger has left, or unchanged if it has too little."""
         (epsilon, delta), policy = self.made.found.left, self.payment.policy
         epsilon, delta = min(EPSILON, epsilon, policy.max_epsilon or math.inf), min(delta, policy.max_delta or 1.0)
         if epsilon < _LEAST or not delta:
@@ -73,7 +75,7 @@ class BoughtTable:
         return replace(private, epsilon=math.floor(epsilon * 100) / 100, most_delta=delta)
 
     def values(self, folder: Path) -> dict[str, str]:
-        """Return the texts of the templates that differ from those of a stated project."""
+        """Return the template values that differ from those of a stated project."""
         records = self.stated.records
         alone = f"--set clients.count=1 --set 'serve.names=[\"alice\"]' --set privacy.records={records} "
         own = {"schema": self.made.text, "provenance": _BOUGHT, "paid": self._paid(folder)}
@@ -83,9 +85,10 @@ class BoughtTable:
         certificate, found = self.made.found.draft.certificate, self.made.found
         ledger = shlex.quote(os.path.relpath(found.ledger.resolve(), folder.resolve()))
         return (
-            f"## What was paid\n\nThe ranges, categories and numbers of `schema.toml` and `private.toml` that you did not state "
-            f"were bought from the records by noisy counts, for epsilon {certificate.epsilon:g} at delta {certificate.delta:g}. "
-            f"They are public from now on. The ledger has them as `{found.entry}`; {self.made.left}. To see it now:\n\n"
+            f"## Cost of the draft\n\nThe ranges, categories and numbers of `schema.toml` and `private.toml` that you did not "
+            f"state were bought from the records by noisy counts, for epsilon {certificate.epsilon:g} at delta "
+            f"{certificate.delta:g}. They are public from now on. The ledger has them as `{found.entry}`; {self.made.left}. To "
+            f"see the ledger:\n\n"
             f"```\ncrescendo account --ledger {ledger}\n```\n\n"
         )
 
@@ -104,12 +107,12 @@ def _check_policy(payment: Payment, project: str) -> None:
         )
     if policy.federations is not None and project not in policy.federations:
         raise ConfigError(
-            f"the policy {name} does not allow a federation {project!r}, which is the project's name; add it to its federations"
+            f"the policy {name} does not allow a federation named {project!r}, like the project; add it to its federations"
         )
     if payment.epsilon >= policy.epsilon:
         raise ConfigError(
-            f"a draft at epsilon {payment.epsilon:g} would leave nothing to train with of the epsilon {policy.epsilon:g} in "
-            f"{name}; ask for less with --epsilon"
+            f"a draft at epsilon {payment.epsilon:g} would use up the epsilon {policy.epsilon:g} in {name} before training; "
+            "ask for less with --epsilon"
         )
 
 
@@ -117,12 +120,13 @@ def _from(folder: Path, path: Path) -> str:
     return shlex.quote(os.path.relpath(path.resolve(), folder.resolve()))
 
 
-_SHARED = "a simulation deals the records out to so many"
+_SHARED = "a simulation deals the records out to so many clients"
 _ALONE = """\
-These records have one budget and one ledger, so the table is one client's. For a trial it is the only one; for a federation put
-the clients' names and their number into `private.toml`: each has a file, a policy and a ledger, and declares its records.
+These records have one budget and one ledger, so the table belongs to one client. For a trial that client is alone; for a
+federation put the clients' names and their number into `private.toml`: each client has a file, a policy and a ledger, and
+declares its records.
 
 """
 _BOUGHT = """\
-# What is stated here and in schema.toml is seen by everybody. A person stated it, or a draft that the ledger was charged for
-# released it (the top of schema.toml says at which epsilon): the records had no other part in it."""
+# This file and schema.toml are public. A person stated their contents, or a draft released them and was charged to the ledger
+# (the top of schema.toml has its epsilon): nothing else in them depends on the records."""

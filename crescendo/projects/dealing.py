@@ -1,4 +1,4 @@
-"""How a README deals a table out to two clients: in a federation each has a file of its own."""
+"""Dealing of a table to two clients: the README's commands, which give each client a file."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ _OPENED = {".gz": "gzip -dc", ".bz2": "bzip2 -dc", ".xz": "xz -dc"}
 
 
 def dealing(table: str) -> str:
-    """The paragraph with the commands, which hold for a table of one line a record.
+    """Return the paragraph with the commands, which suit a table with one line per record.
 
     >>> print(dealing("../p.csv").splitlines()[3])
     awk 'NR == 1 || NR % 2 == 0' ../p.csv > alice.csv
     """
     lines = "\n".join(_deal(shlex.quote(table), Path(table).suffix.lower(), name) for name in _PARTS)
-    says = "A client's records are its own file. For a trial, deal those of the table out to two:"
+    says = "Each client has its records in a file. For a trial, deal the table's records out to two clients:"
     return f"{says}\n\n```\n{lines}\n```\n\n"
 
 
@@ -30,5 +30,5 @@ def _deal(table: str, suffix: str, name: str) -> str:
 
 
 def own_file(name: str, table: str) -> str:
-    """The client's file."""
+    """Return the name of a client's file."""
     return f"{name}.parquet" if table.lower().rstrip("'").endswith(".parquet") else f"{name}.csv"

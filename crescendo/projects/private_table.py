@@ -1,6 +1,6 @@
-"""The private run of a table's project: what its terms say, and which of it a person stated.
+"""Private run of a table project: its terms, from a person's statements or, with marks, from the table.
 
-Every number is made from what was stated and the header line, or read off the table and marked as that.
+Every number is made from the statements and the header line, or is read off the table and marked as looked at.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ from crescendo.projects.stated import Stated
 EPOCHS = 5
 _ROUNDS, _CLIENTS = 100, 2
 _NOISE = {"mechanism": "minibatch"}
-EPSILON = 2.0  # of a run whose budget is not known
+EPSILON = 2.0  # for a run whose budget is not known
 
 
 @dataclass(frozen=True)
 class Labels:
-    """What a run file says about labels: classes to tell apart, or numbers to predict."""
+    """The labels as a run file states them: classes, or a range of numbers."""
 
     classes: tuple[Any, ...] = ()
-    span: tuple[float, float] = (0.0, 0.0)  # of numbers
+    span: tuple[float, float] = (0.0, 0.0)  # the range, for numbers
 
     @classmethod
     def seen(cls, data: Dataset) -> Self:
-        """The labels that a table has; of numbers, a range of round ones around them."""
+        """Read a table's labels: its classes, or a range of round numbers around its numbers."""
         if data.classes:
             return cls(classes=tuple(data.classes))
         return cls(span=outward(float(data.train.y.min()), float(data.train.y.max())))
@@ -52,16 +52,16 @@ class Labels:
 
     @property
     def clip(self) -> float:
-        """A gradient is as long as the error times the features, and the first errors are the labels: so is the clip."""
+        """The clip: a gradient's length is the error times the features', and the first errors are as large as the labels."""
         low, high = self.span
         return 1.0 if self.classes else float(f"{max((high - low) / 2, -low / 4, high / 4):.2g}")
 
 
 @dataclass(frozen=True)
 class PrivateTable:
-    """The terms of the private run. ``drafted`` are the values that were read off the table, by their keys.
+    """The terms of the private run. ``drafted`` has the values that were read off the table, by their keys.
 
-    ``epsilon`` and ``most_delta`` are the most that the run may spend.
+    ``epsilon`` and ``most_delta`` limit the run's cost.
     """
 
     label: str
@@ -74,7 +74,7 @@ class PrivateTable:
 
     @classmethod
     def of(cls, stated: Stated, label: str, seen: Draft, data: Dataset) -> Self:
-        """From what was stated; from a look at the table, with a mark, where nothing was."""
+        """Make the terms from the statements. Read unstated parts off the table, with marks."""
         schema, said = stated.schema_but(label), stated.labels(label)
         rough = in_round_numbers(seen).schema if schema is None else schema
         rough = replace(rough, label=label)
@@ -91,7 +91,7 @@ class PrivateTable:
         return replace(made, drafted=made._drafted(said is None, stated.records is None))
 
     def _drafted(self, labels: bool, records: bool) -> dict[str, Any]:
-        """The entries that rest on a look at the labels, at how many records there are, and at the columns."""
+        """Return the entries that were read off the labels, the number of records and the columns."""
         numbers, keys = not self.labels.classes, list[str]()
         if labels:
             keys += ["objective.label_range", "privacy.clip"] if numbers else ["data.classes"]
@@ -116,15 +116,15 @@ class PrivateTable:
 
     @property
     def looked_at(self) -> tuple[str, ...]:
-        """What a person is still to state: keys of the run file, and columns of the schema."""
+        """The keys of the run file and columns of the schema that a person has yet to state."""
         return (*self.drafted, *(one.where for one in self.schema.looked_at))
 
     def values(self, draft: Draft, source: str) -> dict[str, str]:
-        """What stands in the templates."""
+        """Return the values for the templates."""
         numbers = not self.labels.classes
         left_out = draft if self.schema.looked_at else None
         lines = {
-            "classes_line": "" if numbers else self._line("data.classes", "all that there can be"),
+            "classes_line": "" if numbers else self._line("data.classes", "all possible labels"),
             "range_line": self._line("objective.label_range", "labels beyond count as the nearer end")
             if numbers
             else "",
@@ -132,7 +132,7 @@ class PrivateTable:
             "sizes_line": self._line("schedule.sizes", "five passes over the records, in rounds that grow"),
             "delta_line": self._line("privacy.delta", "well below 1 / records"),
             "clip_line": self._line("privacy.clip", "the length that each record's gradient is cut to"),
-            "records_line": self._line("privacy.records", "how many each client declares"),
+            "records_line": self._line("privacy.records", "the number that each client declares"),
         }
         return {
             **lines,
@@ -140,7 +140,7 @@ class PrivateTable:
             "epsilon": toml_text(self.epsilon),
             "schema": schema_text(self.schema, left_out, source),
             "provenance": _UNSTATED if self.looked_at else _STATED,
-            "private_words": _WITHHELD if self.looked_at else "says what its\nepsilon means",
+            "private_words": _WITHHELD if self.looked_at else "explains its\nepsilon",
             "marks": self._marks(),
         }
 
@@ -149,7 +149,7 @@ class PrivateTable:
         return f"{key.partition('.')[2]} = {toml_text(self._entries[key])}  # {comment}\n"
 
     def _digests(self) -> dict[str, str]:
-        """Of the values as a complete run file has them, which says more than was typed."""
+        """Return the digests of the drafted values, in the form that a complete run file has."""
         raw: dict[str, Any] = {
             "data": {"source": "table"},
             "clients": {"count": _CLIENTS},
@@ -173,44 +173,44 @@ class PrivateTable:
 
 
 _STATED = """\
-# What is stated here and in schema.toml is seen by everybody. All of it was stated by a person, or follows from what was: no
-# record had a part in it."""
+# This file and schema.toml are public. A person stated their contents, or they follow from the statements: nothing in them
+# depends on the records."""
 _UNSTATED = """\
-# What is stated here and in schema.toml is seen by everybody, and some of it was read off the table: the lines that say LOOKED AT
-# here, and looked_at in schema.toml. No epsilon is stated, and nothing is served, while there is one. Answer the question of each
-# with what is public, or what you would say without having looked, and take its mark out; or make the project again with
-# --range, --values and --records."""
+# This file and schema.toml are public, and some of their lines were read off the table: those marked LOOKED AT here, and
+# looked_at in schema.toml. While there is one, no epsilon is stated and nothing is served. Answer the question on each line from
+# public knowledge, or as you would have answered without looking, and remove its mark; or make the project again with --range,
+# --values and --records."""
 _MARKS = """\
 
-# The marks. State a value above, then take its key out of looked_at. A key whose drafted value is right as it stands goes from
-# looked_at to declared; the digests tell it from one that was merely taken out. When none is left, this may go.
+# The marks. State a value above, then remove its key from looked_at. If a drafted value is right as it is, move its key from
+# looked_at to declared; the digests detect a key that was only removed. When no key is left, remove this section.
 """
 _WITHHELD = (
-    "states an epsilon\nonce you have stated what is public in `private.toml` and `schema.toml`: each line that was read off the "
-    "table asks for it"
+    "states an epsilon\nonce you have stated the public facts in `private.toml` and `schema.toml`: each line that was read off "
+    "the table asks for one"
 )
 
 
 def outward(low: float, high: float) -> tuple[float, float]:
-    """A range of round numbers around one that was seen.
+    """Return a range of round numbers around a range that was seen.
 
     >>> outward(0.127, 9.13), outward(-51234.5, 199.9), outward(0.0, 1.0)
     ((0.1, 9.2), (-52000.0, 1000.0), (0.0, 1.0))
     """
     if not 1e-100 < high - low < 1e100:
-        raise ConfigError(f"labels from {low:g} to {high:g} make no scale to learn on; write them in another unit")
+        raise ConfigError(f"labels from {low:g} to {high:g} have no usable scale; write them in another unit")
     step = 10.0 ** (math.floor(math.log10(high - low)) - 1)
     down, up = math.floor(low / step) * step, math.ceil(high / step) * step
     return float(f"{down:.12g}"), float(f"{up:.12g}")
 
 
 def scale_of(gradients: int, rounds: int) -> float:
-    """Of sizes scale (i + 1) that reach so many gradients in about so many rounds."""
+    """Return the scale of sizes scale (i + 1) that reach ``gradients`` in about ``rounds`` rounds."""
     return float(f"{2 * gradients / (rounds * (rounds + 1)):.3g}")
 
 
 def _rounded(records: float) -> int:
-    """Up to two figures: a number that a person would say.
+    """Return the number rounded up to two figures, as a person would state it.
 
     >>> _rounded(718.5), _rounded(12), _rounded(3)
     (720, 12, 3)

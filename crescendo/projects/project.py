@@ -1,4 +1,4 @@
-"""A new project: which files it has, and what stands in them."""
+"""Project: the files of a new project, written from templates."""
 
 from __future__ import annotations
 
@@ -19,28 +19,28 @@ if TYPE_CHECKING:
     from crescendo.drafter.bought_schema import BoughtSchema
 
 Kind = Literal["own", "torch", "csv"]
-_LONGEST = 60  # letters of a name, which is the federation's too
+_LONGEST = 60  # letters of a project's name, which the federation has too
 _SUFFIX = ".template"
 _POLICY = (
-    "| `policy.toml` | what a client allows before it joins a federation: which one, which mechanism, what may ever be "
-    "spent |\n"
+    "| `policy.toml` | a client's limits, checked before it joins a federation: the federations and mechanisms it allows, and "
+    "its budget |\n"
 )
-_MODEL = "| `model.py` | the model, yours to change |\n"
+_MODEL = "| `model.py` | the model, for you to change |\n"
 
 
 @dataclass(frozen=True)
 class Project:
-    """A project that was made: its folder, the names of its files, and what to mind about the table that it is for."""
+    """A finished project: its folder, the names of its files, and notes on its table."""
 
     folder: Path
     kind: Kind
     names: tuple[str, ...]
     notes: tuple[str, ...] = ()
-    looked_at: tuple[str, ...] = ()  # entries of the private run that were read off records, for a person to state
+    looked_at: tuple[str, ...] = ()  # entries of the private run that were read off records; a person has to state them
     bought: BoughtSchema | None = None  # the paid draft that the private run rests on
 
     def next_commands(self) -> tuple[str, ...]:
-        """What to type next, from where the project was made."""
+        """Return the commands to type next, in the folder where `new` ran."""
         import shlex
 
         run, private = (shlex.quote(str(self.folder / name)) for name in ("run.toml", "private.toml"))
@@ -52,7 +52,7 @@ class Project:
 
 
 def new_project(folder: Path, torch: bool = False) -> Project:
-    """Make a project around a model of one's own: in numpy, or a torch module."""
+    """Make a project with a model to change: in numpy, or a torch module."""
     check_name(folder)
     if torch and importlib.util.find_spec("torch") is None:
         raise ConfigError("a torch project needs torch; install it with pip install 'crescendo-fl[torch]'")
@@ -60,14 +60,14 @@ def new_project(folder: Path, torch: bool = False) -> Project:
     model = "torch:model.py:Net" if torch else "model.py:Model"
     records = f"--model {model} --data digits --part iid --test 0.2"
     joins = {name: f"--state {name} --policy policy.toml {records}" for name in ("alice", "bob")}
-    says = "says what its\nepsilon means"
+    says = "explains its\nepsilon"
     return made_project(folder, kind, joins, _MODEL, dealing="", private_words=says)
 
 
 def made_project(folder: Path, kind: Kind, joins: Mapping[str, str], rows: str, **more: str) -> Project:
-    """``joins`` are the options of each client's `join`, ``rows`` tell of other files, as rows of the README's table.
+    """Write a project. ``joins`` are the options of each client's `join`; ``rows`` are rows for the README's table of files.
 
-    A client whose options name a policy from elsewhere needs none in the project.
+    If every client's options name a policy outside the project, the project has no policy.
     """
     own = any("--policy policy.toml" in join for join in joins.values())
     lines = "\n".join(f"crescendo join 127.0.0.1:7077 --as {name} {join}" for name, join in joins.items())
@@ -82,7 +82,7 @@ def made_project(folder: Path, kind: Kind, joins: Mapping[str, str], rows: str, 
 
 
 def _aligned(text: str) -> str:
-    """Comments behind values, in one column where there is room.
+    """Align the comments after values in one column, where there is room.
 
     >>> _aligned('count = 5     # how many') == 'count = 5' + 35 * ' ' + '# how many'
     True
@@ -100,7 +100,7 @@ def check_name(folder: Path) -> None:
 
 
 def _templates(of: str) -> dict[str, Template]:
-    """The templates of a kind by the name of the file that each becomes; of no kind, those that all projects have."""
+    """Return the templates of a kind, or for an empty kind those of all projects, by the names of their files."""
     place = files("crescendo.projects").joinpath("templates", of)
     return {
         one.name.removesuffix(_SUFFIX): Template(one.read_text(encoding="utf-8"))

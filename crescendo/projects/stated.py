@@ -1,6 +1,6 @@
-"""What a person states about a table without looking at its records: ranges, values, how many records there are.
+"""Statements of a person on a table, made without looking at its records: ranges, values and the number of records.
 
-From this alone, and from the table's header line, the terms of a private run can be made, and no record has a part in them.
+The terms of a private run can be made from the statements and the header line alone, so no record influences them.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from crescendo.tables import read_toml
 
 @dataclass(frozen=True)
 class Stated:
-    """``columns`` by their names, the label's among them: a range of numbers, or the values that there can be.
+    """Statements on ``columns`` by name, including the label's: a range of numbers, or the possible values.
 
-    ``records`` is about how many the table has; ``schema`` says of all features at once what each becomes.
+    ``records`` is the approximate number of records; ``schema`` defines all features at once.
     """
 
     columns: Mapping[str, Statement] = field(default_factory=dict)
@@ -49,20 +49,20 @@ class Stated:
         schema: Path | None = None,
         kinds: Iterable[str] = (),
     ) -> Self:
-        """From options as they were typed; ConfigError for one that says nothing, or is about no column of the header."""
+        """Read options as typed. Raise ConfigError for an empty one, or for one that names no column of the header."""
         found = stated_columns(header, ranges, values)
         check_records(records)
         written = stated_kinds(header, kinds)
         if schema is None:
             return cls(found, records, kinds=written)
         if written:
-            raise ConfigError("--schema says how numbers are written, too; leave --kind out")
+            raise ConfigError("--schema also defines how numbers are written; leave --kind out")
         read = Schema.of(read_toml(schema, "schema file", "--schema names it; `crescendo data schema` drafts one"))
         return cls(found, records, read)
 
     @classmethod
     def asked(cls, header: Sequence[str], label: str, ask: Callable[[str], str]) -> Self:
-        """From a person's answers, column by column; an empty answer leaves a column out of the private run."""
+        """Ask a person about each column; an empty answer leaves a column out of the private run."""
         found = dict[str, Statement]()
         for name in [*(one for one in header if one != label), label]:
             said = ask(f"{name:.60}, as LOW:HIGH or as a list of values").strip()
@@ -70,20 +70,18 @@ class Stated:
                 found[name] = answered(name, said)
         count = ask("about how many records are there").strip()
         if count and not count.isdecimal():
-            raise ConfigError(f"{count!r:.40} is no number of records; answer with a whole number, such as 1000")
+            raise ConfigError(f"{count!r:.40} is not a number of records; answer with a whole number, such as 1000")
         return cls.of(header, records=int(count) if count else None)._with(found)
 
     def _with(self, columns: Mapping[str, Statement]) -> Self:
         return type(self)(columns, self.records, self.schema, self.kinds)
 
     def schema_but(self, label: str) -> Schema | None:
-        """What the stated columns become, the label apart; None where none is stated. A cell may always be missing."""
+        """Return the schema of the stated columns without the label; None if none is stated. It allows missing cells."""
         features = {name: said for name, said in self.columns.items() if name != label}
         if self.schema is not None:
             if features:
-                raise ConfigError(
-                    f"--schema says what all columns become; leave out what says it of '{next(iter(features))}'"
-                )
+                raise ConfigError(f"--schema defines all columns; leave out the option for '{next(iter(features))}'")
             return self.schema
         if not features:
             return None
@@ -91,7 +89,7 @@ class Stated:
         return Schema.of(Schema(columns).plain())
 
     def labels(self, label: str) -> PublicRange | tuple[Label, ...] | None:
-        """The range of labels that are numbers, or the classes; None where neither is stated."""
+        """Return the range of labels that are numbers, or the classes; None if neither is stated."""
         said = self.columns.get(label)
         if said is None:
             return None

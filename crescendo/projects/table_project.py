@@ -1,7 +1,7 @@
-"""A new project around a table of one's own: its run file says what each column becomes, and its private one what is public.
+"""Table project: a new project for a user's table, with a run file made from the records and a private one from public facts.
 
-What a person states makes the private files, by itself and the header line. The rest is bought by a charged draft, or drafted
-by a look at the records and marked: no epsilon is stated while a mark is left.
+The private files are made from a person's statements and the header line. Parts that are not stated are bought by a charged
+draft, or read off the records and marked: no epsilon is stated while a mark is left.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from crescendo.projects.project import Project, check_name, made_project
 from crescendo.projects.stated import Stated
 
 _ROUNDS = 20
-_SHOWN = 40  # columns that a run file says something about
-_SCHEMA = "| `schema.toml` | what each column becomes in the private run |\n"
+_SHOWN = 40  # columns listed in a run file
+_SCHEMA = "| `schema.toml` | the features of each column in the private run |\n"
 
 if TYPE_CHECKING:
     from crescendo.drafter.payment import Payment
 
 Stating = Callable[[list[str], str], Stated]
-"""From the header line and the label's column to what a person states."""
+"""Returns a person's statements, for the header line and the label's column."""
 
 
 def table_project(
@@ -46,14 +46,14 @@ def table_project(
     state: Stating | None = None,
     payment: Payment | None = None,
 ) -> Project:
-    """Look at a csv, tsv or Parquet file and make a project for it. Nothing is made of a table that cannot be learned from.
+    """Look at a csv, tsv or Parquet file and make a project for it. Refuse a table that no model can learn from.
 
-    With a ``payment`` the private run buys the parts that are not stated, and the look makes `run.toml` alone.
+    With a ``payment`` the private run buys the parts that are not stated; only `run.toml` is made by looking at the records.
     """
     check_name(folder)
     path = file_of(str(table))
     if path is None or not RecordFile(path).is_table:
-        raise ConfigError(f"{table} is no table; --csv takes a csv, tsv or Parquet file with a line of column names")
+        raise ConfigError(f"{table} is not a table; --csv takes a csv, tsv or Parquet file with a line of column names")
     found = RecordFile(path).table()
     named = label_of(found, None, label, None)
     stated = Stated() if state is None else state(list(found.columns), named)
@@ -89,25 +89,25 @@ def table_project(
 
 
 def _unstated(private: PrivateTable, header: list[str]) -> Iterator[str]:
-    """Columns that the private run never reads because nobody stated what they hold."""
+    """Yield a note on the columns that the private run never reads, since no person stated their contents."""
     if not private.schema.looked_at and (rest := [name for name in header if name not in private.schema.names()]):
         more = f" and {len(rest) - 6} more" if len(rest) > 6 else ""
         yield (
-            f"the private run leaves out {', '.join(f'{name!r:.62}' for name in rest[:6])}{more}, of which nothing was stated; "
-            "--range or --values puts a column in"
+            f"the private run leaves out {', '.join(f'{name!r:.62}' for name in rest[:6])}{more}, for which nothing was stated; "
+            "--range or --values adds a column"
         )
 
 
 def _notes(draft: Draft, data: Dataset) -> Iterator[str]:
-    """What a person should see before the first run: columns that are not used and why, and cautions about the table."""
-    yield from (note for note in data.notes if not note.startswith("columns of "))  # which the run prints
+    """Yield notes for before the first run: on columns that are not used, with reasons, and cautions about the table."""
+    yield from (note for note in data.notes if not note.startswith("columns of "))  # the run prints those
     yield from (one.in_schema for one in draft.findings if one.mended)
     for name, why in draft.left_out.items():
         yield f"the column {name!r:.62} is left out: it is {why}"
 
 
 def _values(source: str, seen: str, label: str, draft: Draft, data: Dataset) -> dict[str, str]:
-    """What stands in run.toml, for which the records may be looked at."""
+    """Return the values for run.toml, for which the records may be looked at."""
     labels, gradients = Labels.seen(data), EPOCHS * len(data.train)
     words: dict[str, Any] = {
         "path": seen,
@@ -122,7 +122,7 @@ def _values(source: str, seen: str, label: str, draft: Draft, data: Dataset) -> 
         **{name: toml_text(value) for name, value in words.items()},
         "source": _in_a_line(source),
         "labels_words": _in_a_line(labels.words),
-        "dropped": _in_a_line(dropped) or "none stand out",
+        "dropped": _in_a_line(dropped) or "none",
         "columns": "\n".join(_columns(draft)),
     }
 
@@ -139,5 +139,5 @@ def _columns(draft: Draft) -> list[str]:
 
 
 def _in_a_line(text: str) -> str:
-    """What may stand in a comment: a name from the table must not end it."""
+    """Return the text on one line, for a comment: a name from the table must not end it."""
     return "".join(letter if letter.isprintable() else " " for letter in text)[:300]

@@ -1,4 +1,4 @@
-"""Whole folders: a folder is there under its name with all of its files on disk, or not at all."""
+"""Whole folders: a folder appears under its name with all its files on disk, or not at all."""
 
 import os
 import shutil
@@ -11,9 +11,9 @@ from crescendo.whole_files import sync_folder
 
 
 def write_folder(folder: Path, files: Mapping[str, str]) -> None:
-    """Write ``files`` (name: text) beside ``folder``, sync them, and only then give the folder its name.
+    """Write ``files`` (name: text) into a draft next to ``folder``, sync them, and only then give the folder its name.
 
-    Whatever goes wrong, a full disk or Ctrl-C among it, leaves nothing behind.
+    Any failure, such as a full disk or Ctrl-C, leaves nothing behind.
     """
     check_new(folder)
     try:
@@ -26,7 +26,7 @@ def write_folder(folder: Path, files: Mapping[str, str]) -> None:
                 file.write(text)
                 file.flush()
                 os.fsync(file.fileno())
-        draft.chmod(0o777 & ~_umask())  # as mkdir would have made it; a draft is for its owner only
+        draft.chmod(0o777 & ~_umask())  # the mode that mkdir gives; the draft was for its owner only
         sync_folder(draft)
         draft.rename(folder)
     except OSError as error:
@@ -39,7 +39,7 @@ def write_folder(folder: Path, files: Mapping[str, str]) -> None:
 
 
 def check_new(folder: Path) -> None:
-    """ConfigError if ``folder`` cannot be a new one."""
+    """Refuse a ``folder`` that exists or whose parent does not."""
     if folder.exists() or folder.is_symlink():
         raise ConfigError(f"{folder} exists already; give the project another name, or remove it")
     if not folder.parent.is_dir():
@@ -54,7 +54,7 @@ def _refused(folder: Path, error: OSError) -> ConfigError:
 
 
 def _umask() -> int:
-    """Which can be read only by setting it."""
+    """Return the umask, which can be read only by setting it."""
     found = os.umask(0o077)
     os.umask(found)
     return found

@@ -135,9 +135,9 @@ def test_what_is_stated_is_not_bought_and_what_is_left_is_not_overspent() -> Non
     [
         (["--epsilon", "1"], 'epsilon = 4.0, delta = 1e-5 and ledger = "ledger.sqlite"'),
         (["--policy", "policy.toml"], "give --epsilon, too"),
-        (["--epsilon", "60", "--policy", "policy.toml"], "nothing to train with"),
+        (["--epsilon", "60", "--policy", "policy.toml"], "before training"),
         (["--epsilon", "1", "--policy", "bare.toml"], "names no ledger"),
-        (["--epsilon", "1", "--policy", "other.toml"], "does not allow a federation 'm'"),
+        (["--epsilon", "1", "--policy", "other.toml"], "does not allow a federation named 'm'"),
         (["--epsilon", "1", "--policy", "local.toml"], 'add "minibatch"'),
         ([*BUY, "--schema", "s.toml"], "leave one of them out"),
         ([*BUY, "--range", "Age=0:1"], "names no column"),
@@ -156,4 +156,4 @@ def test_a_mistake_is_one_sentence_and_costs_nothing(options: list[str], says: s
 def test_labels_that_are_not_seen_end_in_a_sentence_that_says_how_to_go_on_for_free() -> None:
     Path("p.csv").write_text("\n".join(["age,label", *(f"{20 + i % 60},name {i}" for i in range(400))]) + "\n")
     said = new("m", "--epsilon", "5", "--policy", "policy.toml", code=1)
-    assert "do not stand out of the noise" in said and not Path("m").exists()
+    assert "not distinguishable from the noise" in said and not Path("m").exists()

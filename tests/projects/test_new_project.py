@@ -232,7 +232,7 @@ def test_a_table_project_says_what_each_column_becomes(tmp_path: Path) -> None:
         "#   age: a number from" in text and "#   city: one of Bern, Oslo, Rome" in text and "visited is dates" in text
     )
     private = (folder / "private.toml").read_text(encoding="utf-8")
-    assert "stated by a person" in private and read(folder / "private.toml").data.classes == ("no", "yes")
+    assert "A person stated their contents" in private and read(folder / "private.toml").data.classes == ("no", "yes")
     assert len(read(folder / "private.toml").data.table_schema().columns) == 2  # type: ignore[union-attr]
 
 
@@ -284,13 +284,13 @@ def test_names_in_a_table_cannot_write_into_a_run_file(tmp_path: Path) -> None:
     ("arguments", "says"),
     [
         (["--csv", "nowhere.csv"], "there is no file nowhere.csv"),
-        (["--csv", "digits"], "digits is no table"),
+        (["--csv", "digits"], "digits is not a table"),
         (["--csv", "t.csv", "--label", "nothing"], "nothing"),
         (["--csv", "t.csv", "--torch"], "choose one of them"),
         (["--label", "ill"], "give --csv, too"),
         (["--csv", "same.csv"], "same.csv has"),
         (["--csv", "empty.csv"], "empty.csv"),
-        (["--csv", "far.csv"], "make no scale to learn on; write them in another unit"),
+        (["--csv", "far.csv"], "have no usable scale; write them in another unit"),
     ],
 )
 def test_a_table_that_cannot_be_learned_from_makes_no_project(

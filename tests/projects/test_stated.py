@@ -136,7 +136,7 @@ def test_answers_state_what_options_would() -> None:
         (["--range", "age=0:1", "--values", "age=a,b"], "stated twice"),
         (["--records", "1"], "from 2 on, not 1"),
         (["--schema", "nowhere.toml"], "there is no schema file nowhere.toml"),
-        (["--schema", "s.toml", "--range", "age=0:1"], "--schema says what all columns become"),
+        (["--schema", "s.toml", "--range", "age=0:1"], "--schema defines all columns"),
         (["--schema", "s.toml"], "no column 'height'"),
     ],
 )
