@@ -1,4 +1,4 @@
-"""Where records come from (`load`) and how they are spread over clients (`split`, `weights`)."""
+"""Data: sources of records (`load`, `dataset`) and their split over clients (`split`, `weights`)."""
 
 from crescendo.data.from_arrays import dataset
 from crescendo.data.partition import client_names, split, weights

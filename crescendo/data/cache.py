@@ -1,8 +1,8 @@
-"""Parsed files, kept so that the second load is quick.
+"""Cache of parsed files, for a quick second load.
 
-An entry is an uncompressed ``.npz`` (no pickle) whose name is a hash of everything it was made from, so it is never out of
-date; the CRC that zip keeps of every array tells a damaged entry, which is then made anew. The folder can be deleted at any
-time. A folder that cannot be written costs time, nothing else.
+An entry is an uncompressed ``.npz`` (no pickle) whose name is a hash of all its inputs, so it is never stale. Zip stores a CRC
+of every array; an entry that fails it is built again. The folder can be deleted at any time, and a folder that cannot be
+written only costs time.
 """
 
 import contextlib
@@ -20,20 +20,20 @@ import platformdirs
 
 from crescendo.core.arrays import Array
 
-_NAMES = "_names"  # the list of the arrays: damage to the directory of a zip can hide one without any CRC noticing
+_NAMES = "_names"  # the list of the arrays: damage to a zip's directory can hide one without failing a CRC
 Arrays: TypeAlias = dict[str, Array]
 
 
 def folder() -> Path:
-    """``CRESCENDO_CACHE`` if set, else the user's cache folder of this operating system."""
+    """Return ``CRESCENDO_CACHE`` if it is set, and otherwise the operating system's cache folder for the user."""
     chosen = os.environ.get("CRESCENDO_CACHE")
     return Path(chosen) if chosen else platformdirs.user_cache_path("crescendo", appauthor=False)
 
 
 def cached(kind: str, made_from: tuple[object, ...], build: Callable[[], Arrays]) -> Arrays:
-    """The arrays that ``build`` gives, from the cache if they are there and whole.
+    """Return the arrays of ``build``, from the cache if it has them undamaged.
 
-    ``made_from`` must tell apart whatever can give other arrays: hashes of contents, options, the version of the code.
+    ``made_from`` must hold every input on which the arrays depend: hashes of contents, options, the version of the code.
     """
     identity = hashlib.sha256(repr((kind, *made_from)).encode()).hexdigest()
     path = folder() / f"{kind}-{identity[:32]}.npz"
@@ -51,11 +51,11 @@ def _read(path: Path) -> Arrays | None:
         names = arrays.pop(_NAMES).tolist()
         return arrays if sorted(arrays) == names else None
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError):
-        return None  # absent, damaged or unreadable: all mean "make it anew"
+        return None  # absent, damaged or unreadable: the caller builds it
 
 
 def _write(path: Path, arrays: Arrays) -> None:
-    """Whole or not at all: a reader never meets half a file, and two writers do not mix."""
+    """Write the entry atomically: a reader never sees half a file, and two writers do not mix."""
     with contextlib.suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=path.stem, suffix=".part")

@@ -1,7 +1,7 @@
-"""Downloads known sets: a file is in its folder whole and with the known content, or not at all.
+"""Downloads of known sets: a file appears in its folder only whole and with the known content.
 
-A download goes to a folder beside, is unpacked and compared with the known size and sha256, and only then gets its name. So
-whoever serves it is not trusted, and a download that breaks off leaves nothing that a loader could take for the set.
+A download goes to a staging folder, is unpacked and compared with the known size and sha256, and only then gets its name. So no
+server has to be trusted, and an interrupted download leaves no file that a loader could take for the set.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from crescendo.errors import ConfigError, DataError
 if TYPE_CHECKING:
     from requests import RequestException
 
-Told = Callable[[str, int, int | None], None]  # of which file, bytes so far, and of how many if the server says
+Told = Callable[[str, int, int | None], None]  # the file, bytes so far, and the total if the server sends it
 _PATIENCE = (10, 60)  # seconds for a connection, and for the next bytes
 _CHUNK = 1 << 16
 _STAGE, _LOCK = ".partial", ".lock"
@@ -34,7 +34,7 @@ _STAGE, _LOCK = ".partial", ".lock"
 
 @dataclass(frozen=True)
 class Stored:
-    """A file of a set: where it lies, and whether it was downloaded now."""
+    """A file of a set: its path, and a flag for a file that this call downloaded."""
 
     name: str
     path: Path
@@ -50,10 +50,10 @@ def get(
     mirror: str | None = None,
     progress: Told = lambda name, done, total: None,
 ) -> list[Stored]:
-    """The files of a known set, each downloaded unless a sound copy is there already.
+    """Return the files of a known set, downloading each unless a sound copy is present.
 
-    They go to ``folder``, else to the cache, where `load` looks by itself. ``mirror`` is the address of a folder that has them
-    under the names that they have at their origin.
+    The files go to ``folder`` or, by default, to the cache, where `load` finds them. ``mirror`` is the address of a folder that
+    has them under their original names.
     """
     if source not in DOWNLOADS:
         raise ConfigError(_not_for_download(source))
@@ -78,7 +78,7 @@ def _not_for_download(source: str) -> str:
 
 
 def _sound_copy(wanted: Download, places: list[Path]) -> Path | None:
-    """Where the file is already. A spoilt copy in the cache is removed; one in a folder of the user's is the user's to remove."""
+    """Find a sound copy. Remove a damaged copy from the cache; raise for one in the user's folder, for the user to remove."""
     for place in places:
         file = DataFile.find([wanted.file.name], place, fall_back=False)
         if file is None:
@@ -95,7 +95,7 @@ def _sound_copy(wanted: Download, places: list[Path]) -> Path | None:
 
 
 def _download(wanted: Download, to: Path, mirror: str | None, progress: Told) -> Path:
-    """From the first address that serves it; if none does, the error of the first."""
+    """Download from the first address that serves the file; if all fail, raise the first error."""
     failures = []
     with _room(wanted, to), _alone(to) as stage:
         for folder in wanted.folders if mirror is None else (mirror.rstrip("/") + "/",):
@@ -110,11 +110,11 @@ def _download(wanted: Download, to: Path, mirror: str | None, progress: Told) ->
 
 
 def _fetch(wanted: Download, address: str, stage: Path, progress: Told) -> Path:
-    """The bytes that an address sends, with the known hash where one of them is known."""
+    """Download the bytes from an address, and check them against the known hash if there is one."""
     import pooch
     from requests import RequestException
 
-    pooch.get_logger().setLevel("ERROR")  # it tells of every download on stderr
+    pooch.get_logger().setLevel("ERROR")  # by default it logs every download to stderr
     name, known = wanted.served_as, wanted.transferred
     meter = _Meter(wanted, progress)
     http = pooch.HTTPDownloader(meter, _CHUNK, timeout=_PATIENCE)
@@ -125,7 +125,7 @@ def _fetch(wanted: Download, address: str, stage: Path, progress: Told) -> Path:
             f"{name} could not be downloaded from {_host(address)} ({_reason(error, meter.begun)}); nothing was kept: try again "
             "later, name a mirror with --from, or put the file into a folder of your own and name that as data.folder"
         ) from None
-    except ValueError:  # what pooch raises for another hash
+    except ValueError:  # from pooch, for a wrong hash
         raise _other_content(wanted, address) from None
 
 
@@ -153,7 +153,7 @@ def _other_content(wanted: Download, address: str) -> DataError:
 
 
 class _Meter:
-    """What pooch tells of a download, passed on; it ends one that sends more than the file can have."""
+    """Passes the progress from pooch on, and ends a download that sends more than the file can have."""
 
     def __init__(self, wanted: Download, progress: Told) -> None:
         self.total, self._done, self._wanted, self._told = 0, 0, wanted, progress
@@ -177,7 +177,7 @@ class _Meter:
 
 @contextlib.contextmanager
 def _alone(folder: Path) -> Iterator[Path]:
-    """A place for drafts, empty again afterwards; of two downloads into one folder the second is refused."""
+    """Yield an empty staging folder and remove it afterwards; refuse a second download into the same folder."""
     folder.mkdir(parents=True, exist_ok=True)
     stage = folder / _STAGE
     with (folder / _LOCK).open("a") as lock:

@@ -1,4 +1,4 @@
-"""A data set out of what a program has in memory: arrays, data frames, tensors, or a torch Dataset or DataLoader."""
+"""Data sets from memory: arrays, data frames, tensors, or a torch Dataset or DataLoader."""
 
 from __future__ import annotations
 
@@ -63,19 +63,19 @@ def dataset(
     keys: TableKeys = PLAIN,
     clients: Any = None,
 ) -> Dataset:
-    """Records and labels as a data set that `simulate` takes.
+    """Return records and labels as a data set for `simulate`.
 
-    ``x`` has one record a row: a numpy array, a data frame, a sparse matrix or a tensor. A record may have a shape of its own
-    (an image), which a neural model reads. In a data frame columns may be text, and cells missing: they become features by
-    ``schema`` (a `Schema`, its tables, or the path of its file), or by one that is drafted from the frame itself, as ``keys``
-    say; ``y`` may then name the column with the labels, or be left out where the schema does.
-    Tables of polars, Arrow and Hugging Face are data frames too. Without ``y``, ``x`` is a torch Dataset or DataLoader that gives
-    pairs of both.
-    Records may come with their clients: ``x`` is a list with a pair (x, y) for each client, or a dictionary of them by name; or
-    ``clients`` has an id for each record, or names the column of a data frame that has it. Every client then holds out its share.
-    ``test`` is the share of the records that is held out, or a pair (x, y), or one for each client. ``classes`` are the labels to
-    keep; without them, all that occur. With ``private`` nothing is counted from the records: classes must be stated, and a record
-    that has none of them or no finite numbers is left out by a rule on that record alone.
+    ``x`` has one record per row: a numpy array, a data frame, a sparse matrix or a tensor. A record may have a shape (an image),
+    which a neural model reads. A data frame may have text columns and missing cells: they become features by ``schema`` (a
+    `Schema`, its tables, or the path of its file), or by a schema that is drafted from the frame according to ``keys``; ``y`` may
+    then name the label column, or be left out if the schema names it.
+    Tables of polars, Arrow and Hugging Face count as data frames. Without ``y``, ``x`` is a torch Dataset or DataLoader of pairs.
+    Records may come with their clients: ``x`` is a list with a pair (x, y) for each client, or a dictionary of such pairs by
+    name; or ``clients`` holds an id for each record, or names the data frame column that does. Every client then holds out its
+    share.
+    ``test`` is the share of the records to hold out, or a pair (x, y), or one pair for each client. ``classes`` are the labels to
+    keep; by default all labels are kept. With ``private`` nothing is counted from the records: classes must be stated, and a
+    record with another label or a number that is not finite is left out by a rule on that record alone.
 
     >>> data = dataset(np.zeros((10, 2, 3)), [0, 1, 2, 0, 1, 2, 0, 1, 2, 0], test=0.3)
     >>> data.train.x.shape, data.train.shape, len(data.test), data.classes
@@ -143,11 +143,11 @@ def _judged(name: str, raw: Raw, test: float, seed: int, classes: tuple[Label, .
 def records_of(
     x: Any, like: Records, schema: Schema | None = None, names: Sequence[str] = (), scaling: Scaling | None = None
 ) -> Records:
-    """Records without labels, of the shape that ``like`` has.
+    """Return records without labels, of the same shape as ``like``.
 
-    Columns of a data frame or a `Table` become features by ``schema``, or are those of ``names``, if the model learned from a
-    table: then the order of the columns is of no matter, and others, such as the label's, may be there. The columns of a `Table`
-    are features in their order where neither is known.
+    If the model learned from a table, columns of a data frame or a `Table` become features by ``schema`` or are looked up by
+    ``names``; their order does not matter, and other columns, such as the label, are ignored. If neither is known, the columns of
+    a `Table` are features in their order.
 
     >>> records_of([[1.0, 2.0]], Records(np.zeros((3, 2)), np.zeros(3))).x
     array([[1., 2.]])
@@ -165,7 +165,7 @@ def records_of(
         )
     made = as_records(flat, np.zeros(flat.shape[0]))
     unsound = np.flatnonzero(~finite_rows(made.x))
-    if len(unsound):  # a model answers them too, with some class or other
+    if len(unsound):  # a model would predict a class for them too
         raise DataError(
             f"record {unsound[0]} of x (from 0) has a number that is not finite; fill it in, or remove that record"
         )

@@ -1,4 +1,4 @@
-"""A data set out of a data frame whose columns become features by a schema, or by one that is drafted from the frame itself."""
+"""Data sets from data frames whose columns become features by a schema, stated or drafted from the frame."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ from crescendo.data.tables.table_files import frame_table, is_frame
 from crescendo.data.tables.table_records import by_looking, by_schema
 from crescendo.errors import DataError
 
-LABEL = "the label"  # what labels are called that come apart from the data frame
+LABEL = "the label"  # column name for labels that are passed separately from the data frame
 PLAIN = TableKeys()
 StatedSchema: TypeAlias = Schema | Mapping[str, Any] | str | os.PathLike[str]
 
 
 def all_numbers(frame: Any) -> bool:
-    """Whether a data frame is as good as an array."""
+    """Return True if every column of a data frame is numeric and no cell is missing."""
     kinds = all(getattr(kind, "kind", "O") in "biuf" for kind in frame.dtypes)
     return kinds and not bool(frame.isna().to_numpy().any())
 
 
 def plain_numbers(frame: Any) -> bool:
-    """The same where the columns may be looked at: codes and dates are no amounts, though they are numbers."""
+    """Return True if all columns are numbers and, by a look at them, amounts rather than codes or dates."""
     if not all_numbers(frame):
         return False
     names = column_names(frame)
@@ -46,7 +46,7 @@ def plain_numbers(frame: Any) -> bool:
 
 
 def as_arrays(frame: Any, label: str) -> tuple[Any, Any]:
-    """Features and labels of a data frame in which the column ``label`` has the labels."""
+    """Split a data frame into its features and its column ``label``."""
     if label not in frame.columns:
         known = [str(name) for name in frame.columns]
         near = difflib.get_close_matches(label, known, n=1)
@@ -57,7 +57,7 @@ def as_arrays(frame: Any, label: str) -> tuple[Any, Any]:
 
 
 def as_schema(stated: StatedSchema) -> Schema:
-    """A schema, its plain data or the path of its file; ConfigError or DataError, in a sentence, for what is none."""
+    """Return the schema from a `Schema`, its plain data or the path of its file; raise ConfigError or DataError otherwise."""
     if isinstance(stated, Schema):
         return stated
     if isinstance(stated, str | os.PathLike):
@@ -88,9 +88,9 @@ def from_frame(
     keys: TableKeys,
     whose: Owners | None = None,
 ) -> Dataset:
-    """The records of a data frame; ``y`` are the labels or the name of the column that has them, which a schema may say.
+    """Return the records of a data frame; ``y`` holds the labels or names their column, unless the schema names it.
 
-    ``whose`` says which client has each of them.
+    ``whose`` assigns each record to its client.
     """
     asked = None if schema is None else as_schema(schema)
     y = asked.label if y is None and asked is not None else y
@@ -117,7 +117,7 @@ def from_frame(
 
 
 def labelled_pair(test: Any) -> Any:
-    """A test part (frame, "column") as features and labels; anything else as it is."""
+    """Split a test part (frame, "column") into features and labels; return anything else unchanged."""
     pair = isinstance(test, tuple) and len(test) == 2 and is_frame(test[0]) and isinstance(test[1], str)
     return as_arrays(*test) if pair else test
 
@@ -129,7 +129,7 @@ def _test_part(held_out: tuple[Any, Any], raw: Raw, name: str, private: bool) ->
 
 
 def _labelled(frame: Any, labels: Any, name: str, private: bool) -> tuple[Table, str]:
-    """The cells of a data frame with its labels, and the column that these are."""
+    """Return the cells of a data frame with its labels, and the name of the label column."""
     table = frame_table(frame, name)
     if isinstance(labels, str):
         return table, labels
@@ -146,7 +146,7 @@ def _labelled(frame: Any, labels: Any, name: str, private: bool) -> tuple[Table,
 
 
 def _as_numbers(labels: Any) -> Column:
-    """Labels of a private run, each by itself: what is true is 1, as in an array."""
+    """Return the labels of a private run, each converted by itself: True is 1, as in an array."""
     each = one_by_one(labels)
     if each.dtype != object:
         return each.astype(np.int64) if each.dtype.kind == "b" else each
@@ -155,13 +155,13 @@ def _as_numbers(labels: Any) -> Column:
 
 
 def column_names(frame: Any) -> tuple[str, ...]:
-    """What the columns of a data frame are called; none where a name is there twice, or is a number, which says nothing."""
+    """Return the column names of a data frame; () if one occurs twice or is a number, which identifies no column."""
     names = tuple(as_name(column) for column in frame.columns if isinstance(column, str))
     return names if len(set(names)) == len(frame.columns) else ()
 
 
 def numbers_of(table: Table, names: Sequence[str]) -> Floats:
-    """The columns ``names`` of a table as numbers, in that order; DataError where one is not there, or is no number."""
+    """Return the columns ``names`` of a table as numbers, in that order; refuse an absent column or a cell without a number."""
     of = table.name
     absent = [name for name in names if name not in table.columns]
     if absent:
@@ -180,7 +180,7 @@ def numbers_of(table: Table, names: Sequence[str]) -> Floats:
 
 
 def features_of(table: Table, schema: Schema) -> Any:
-    """Features of the records of a table, all of which must have them."""
+    """Return the features of a table's records; refuse a record that lacks one."""
     x, fits = schema.apply(table)
     for column in schema.columns:
         cells = table.columns[column.name]

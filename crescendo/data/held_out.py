@@ -1,8 +1,8 @@
-"""Held-out records: a share of one owner's records that a rule on each record alone picks, for measuring and not for training.
+"""Held-out records: a share of one owner's records, kept from training to measure the model.
 
-A record is held out if the hash of what the model sees of it, its features and its label, falls into the lowest share of all
-hashes. So one record more or less changes nothing about the others, as privacy demands, a client that starts again holds out the
-same records, and records that are equal stay on one side: no record is measured whose copy was trained on.
+A record is held out if the hash of its features and label falls into the lowest share of all hashes, a rule on that record alone.
+So adding or removing a record does not affect the others, as privacy demands, and a client that restarts holds out the same
+records. Equal records stay on one side, so the model is never measured on a copy of a training record.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import xxhash
 from crescendo.core.arrays import Bools
 from crescendo.data.records import Records
 
-_SEED = 0x68656C64  # another use of such hashes takes another number
+_SEED = 0x68656C64  # any other use of such hashes needs a different seed
 _ALL = 1 << 64
 
 
@@ -33,7 +33,7 @@ def held_out(records: Records, share: float) -> Bools:
 
 
 def _hashes(records: Records) -> Iterator[int]:
-    """A hash of each record. Negative zero is zero, and a sparse record lists the features that are not zero."""
+    """Yield a hash of each record. Negative zero is zero, and a sparse record lists its nonzero features."""
     x: Any = records.x
     labels = (records.y + 0.0).astype("<f8")
     if isinstance(x, np.ndarray):

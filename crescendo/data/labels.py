@@ -1,7 +1,7 @@
-"""From labels as written to class numbers: 0, 1, 2, ..., the place of a label among the classes.
+"""Labels and their class numbers 0, 1, 2, ...: the position of a label among the classes.
 
-Every model sees these numbers, however the labels are written; `Classes.mapping` says which is which. What else a loss needs,
-such as the -1 and +1 of logistic regression, is its own affair.
+Models see only these numbers; `Classes.mapping` lists them with the labels. A loss that needs other values, such as the -1 and +1
+of logistic regression, converts them itself.
 """
 
 import math
@@ -16,8 +16,8 @@ from crescendo.errors import ConfigError, DataError
 
 MOST = 1000
 _AMOUNTS = 100  # more different numbers than that are amounts
-_MOSTLY = 0.9  # of different labels, from which on they are measurements with a few texts among them
-SHOWN = 6  # classes of a mapping that is put in words
+_MOSTLY = 0.9  # the share of numbers from which on labels count as measurements with a few texts among them
+SHOWN = 6  # classes in a printed mapping
 
 
 def _quoted(labels: Sequence[Label]) -> str:
@@ -29,7 +29,7 @@ def _quoted(labels: Sequence[Label]) -> str:
 
 
 def _plain(value: object) -> Label:
-    """A label as a person writes it: 3 for 3.0."""
+    """Return a label as a person writes it: 3 for 3.0."""
     if isinstance(value, str):
         return str(value)
     number = float(value)  # type: ignore[arg-type]  # np.unique gives numbers here
@@ -41,25 +41,25 @@ def _is_label(label: object) -> bool:
         return 0 < len(label) <= 100 and label.isprintable() and label == label.strip()
     if isinstance(label, bool) or not isinstance(label, int | float):
         return False
-    return abs(label) <= 2**53  # all whole numbers up to here are floats; false for nan
+    return abs(label) <= 2**53  # floats represent all whole numbers up to here; False for nan
 
 
 def _meant(label: Label) -> float | str:
-    """A label that can be read as a finite number means that number; any other means its text."""
+    """Return the finite number that a label denotes, or its text if it denotes none."""
     try:
         number = float(label)
     except OverflowError:  # a whole number beyond all floats
         return "inf"
-    except (ValueError, TypeError):  # a label that a program gave may be anything
+    except (ValueError, TypeError):  # a label from a program may be any object
         return str(label)
     return number if math.isfinite(number) else str(label)
 
 
-NUMBERS: tuple[Label, ...] = ()  # in place of classes: labels are numbers to be predicted
+NUMBERS: tuple[Label, ...] = ()  # instead of classes: labels are numbers to be predicted
 
 
 def as_numbers(labels: Column) -> Floats:
-    """Labels as finite numbers, nan for each that is none: a rule on each label alone.
+    """Return labels as finite numbers, with nan for any other label: a rule on each label alone.
 
     >>> as_numbers(np.array(["2.5", " 3", "inf", "many"], dtype=object))
     array([2.5, 3. , nan, nan])
@@ -73,7 +73,7 @@ def as_numbers(labels: Column) -> Floats:
 
 
 def to_be_predicted(cells: Column) -> bool:
-    """Whether labels are numbers that no objective for classes takes: more than two with fractions, or very many.
+    """Return True for numbers that cannot be classes: more than two different ones with fractions, or very many.
 
     >>> to_be_predicted(np.array([0.5, 1.5, 2.5])), to_be_predicted(np.array([0, 1, 2])), to_be_predicted(np.array(["a", "b"]))
     (True, False, False)
@@ -86,7 +86,7 @@ def to_be_predicted(cells: Column) -> bool:
 
 
 def one_by_one(labels: Any) -> Column:
-    """Labels that a program gave as an array in which each is what it is alone: beside one text numpy makes texts of all.
+    """Return a program's labels as an array that keeps each label's type: numpy would turn all into texts if one is a text.
 
     >>> one_by_one([True, False, "maybe"]).tolist(), np.array([True, False, "maybe"]).tolist()
     ([True, False, 'maybe'], ['True', 'False', 'maybe'])
@@ -95,7 +95,7 @@ def one_by_one(labels: Any) -> Column:
 
 
 def _check_there(labels: Column, name: str) -> None:
-    """DataError unless there are records, and each has a label."""
+    """Refuse labels if there are no records or one has no label."""
     if not len(labels):
         raise DataError(f"{name} has no records; training needs some of at least two classes")
     absent = int((~np.isfinite(labels)).sum()) if labels.dtype.kind == "f" else 0
@@ -106,13 +106,13 @@ def _check_there(labels: Column, name: str) -> None:
 
 
 class Classes(tuple[Label, ...]):
-    """The classes that records are told apart by, in rising order and texts last."""
+    """The classes of a data set, in rising order and texts last."""
 
     __slots__ = ()
 
     @classmethod
     def stated(cls, classes: Sequence[object]) -> Self:
-        """Classes as a run file or terms state them, in rising order and texts last; ConfigError for what are none.
+        """Return the classes that a run file or terms state, in rising order and texts last; refuse invalid ones.
 
         >>> Classes.stated([8, "late", "3"])
         (3, 8, 'late')
@@ -133,7 +133,7 @@ class Classes(tuple[Label, ...]):
 
     @classmethod
     def of(cls, labels: Column, name: str, wanted: Sequence[Label] | None) -> Self:
-        """The classes of a data set in rising order: all that occur, or those of ``wanted``, which must occur.
+        """Return the classes of a data set in rising order: all that occur, or ``wanted``, each of which must occur.
 
         >>> Classes.of(np.array([2.0, 1.0, 7.0]), "three", wanted=(7, 1))
         (1, 7)
@@ -141,7 +141,7 @@ class Classes(tuple[Label, ...]):
         _check_there(labels, name)
         try:
             found = cls(_plain(value) for value in np.unique(labels))
-        except TypeError:  # None beside numbers, say, or dates
+        except TypeError:  # None among numbers, for example, or dates
             raise DataError(
                 f"the labels of {name} are neither all numbers nor all texts; fill in missing ones and write all of them alike"
             ) from None
@@ -160,7 +160,7 @@ class Classes(tuple[Label, ...]):
         return found
 
     def _check_measured(self, name: str) -> None:
-        """DataError for measurements among which a few texts, such as "<0.3", would make a class of every number."""
+        """Refuse measurements with a few texts among them, such as "<0.3": every number would become a class."""
         meant = [_meant(label) for label in self]
         numbers = [one for one in meant if isinstance(one, float)]
         texts = [one for one in meant if isinstance(one, str)]
@@ -172,7 +172,7 @@ class Classes(tuple[Label, ...]):
         )
 
     def among(self, name: str, wanted: Sequence[Label]) -> Self:
-        """The classes ``wanted`` in rising order, all of which must be among these of the source ``name``.
+        """Return the classes ``wanted`` in rising order; refuse any that the source ``name`` does not have.
 
         >>> Classes((0, 1, 2)).among("three", wanted=(2, 0))
         (0, 2)
@@ -185,9 +185,9 @@ class Classes(tuple[Label, ...]):
         return chosen
 
     def places(self, labels: Column) -> Ints:
-        """The place of each label among these, -1 for one that is none of them: a rule on each label alone.
+        """Return the position of each label among the classes, -1 if it is not a class: a rule on each label alone.
 
-        A number is met in every way to write it, a text as it is.
+        A number matches however it is written; a text must match exactly.
 
         >>> Classes((1, "no", "yes")).places(np.array(["yes", "1.0", "", "nan", "no"], dtype=object)).tolist()
         [2, 0, -1, -1, 1]
@@ -209,7 +209,7 @@ class Classes(tuple[Label, ...]):
         return np.where(numbers[near] == labels, at[near], -1)
 
     def encode(self, labels: Column, name: str) -> Floats:
-        """Class numbers of labels that are all among these.
+        """Return the class numbers of labels; refuse a label that is not a class.
 
         >>> Classes((1, 2)).encode(np.array([2, 1, 2]), "three")
         array([1., 0., 1.])
@@ -221,7 +221,7 @@ class Classes(tuple[Label, ...]):
         return self.numbered(place)
 
     def numbered(self, place: Ints) -> Floats:
-        """Class numbers from places among these.
+        """Return class numbers from positions among the classes.
 
         >>> Classes((7, 8)).numbered(np.array([1, 0]))
         array([1., 0.])
@@ -230,7 +230,7 @@ class Classes(tuple[Label, ...]):
 
     @classmethod
     def values_of(cls, many: int) -> tuple[float, ...]:
-        """What the labels of so many classes become.
+        """Return the class numbers of ``many`` classes.
 
         >>> Classes.values_of(3)
         (0.0, 1.0, 2.0)
@@ -239,7 +239,7 @@ class Classes(tuple[Label, ...]):
 
     @property
     def mapping(self) -> str | None:
-        """Which class number stands for which label, in words; None where labels are written as these numbers already.
+        """The labels and their class numbers in words; None if the labels are these numbers already.
 
         >>> Classes(("no", "yes")).mapping, Classes((0, 1, 2)).mapping, Classes(range(5, 25)).mapping
         ('no = 0, yes = 1', None, '5 = 0, 6 = 1, 7 = 2, 8 = 3, ..., 24 = 19')

@@ -1,4 +1,4 @@
-"""Why records of a private run are left out, in sentences for the owner of the records; none of this is ever sent."""
+"""Reasons why a private run leaves records out, in sentences for their owner; they are never sent."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from crescendo.data.records import Label, Raw
 from crescendo.data.sound import Sound
 from crescendo.errors import DataError
 
-_SHOWN = 4  # labels of a sentence
+_SHOWN = 4  # labels per sentence
 
 
 def nothing_left(name: str, raw: Raw, found: Sound, classes: tuple[Label, ...]) -> DataError:
-    """The error where no record can be used: how many there were, and the commonest reason."""
+    """Return the error for a file without a usable record: how many it has, and the commonest reason."""
     reasons = {
         found.unreadable: (
             "are no record; in a private run a record is one line with a cell for each column and every number that the schema "
@@ -44,7 +44,7 @@ def _other_label(raw: Raw, classes: tuple[Label, ...]) -> str:
 
 
 def about_classes(found: Sound, classes: tuple[Label, ...]) -> Iterator[str]:
-    """Of stated classes that no record has.
+    """Yield a warning about stated classes that no record has.
 
     >>> from crescendo.data.records import as_records
     >>> list(about_classes(Sound(as_records([[1.0]], [1.0]), other_label=3), ("nope", "yes")))

@@ -1,4 +1,4 @@
-"""Splits a data set over clients: every training record goes to exactly one client, and no client goes empty."""
+"""Splits of a data set over clients: every training record goes to exactly one client, and every client gets at least one."""
 
 import heapq
 import math
@@ -15,7 +15,7 @@ from crescendo.data.records import Column, Dataset
 from crescendo.errors import ConfigError
 
 RULES = ("iid", "label", "dirichlet", "column:NAME")
-CLIENT = "client"  # the column of records that came with their clients
+CLIENT = "client"  # the client column of records that came with their clients
 
 
 def split(
@@ -27,10 +27,10 @@ def split(
     alpha: float | None = None,
     sizes: Sequence[float] | None = None,
 ) -> list[Ints]:
-    """The row numbers of the training part that each client holds, rising.
+    """Return each client's row numbers of the training part, in rising order.
 
     - ``iid``: shuffled and cut into equal parts, or parts in the ratio of ``sizes``.
-    - ``label``: biased; each client sees as few labels as possible. With as many clients as labels or more, one each.
+    - ``label``: biased; each client sees as few labels as possible, only one if there are at least as many clients as labels.
     - ``dirichlet``: each label is spread over the clients by a draw from Dirichlet(``alpha``), default 1; small is biased.
     - ``column:NAME``: one client for each value of a column, in the order of the values; ``count`` may then be None.
 
@@ -57,7 +57,7 @@ def split(
 
 
 def client_names(dataset: Dataset, count: int, rule: str = "iid") -> tuple[str, ...]:
-    """What to call each client: the values of the column that split them, else its number.
+    """Return a name for each client: its value in the column of the split, otherwise its number.
 
     >>> client_names(dataset=None, count=2)
     ('client 0', 'client 1')
@@ -70,7 +70,7 @@ def client_names(dataset: Dataset, count: int, rule: str = "iid") -> tuple[str, 
 
 
 def weights(rule: str | Sequence[float], parts: Sequence[Sized]) -> Floats:
-    """The weights p_c of the clients, which sum to 1: by ``size``, ``uniform``, or a list that is made to sum to 1.
+    """Return the clients' weights p_c, which sum to 1: by ``size``, ``uniform``, or a list, which is normalised.
 
     >>> weights("size", [np.arange(3), np.arange(1)]), weights([2, 2], [np.arange(3), np.arange(1)])
     (array([0.75, 0.25]), array([0.5, 0.5]))
@@ -124,7 +124,7 @@ def _by_rule(
 
 
 def _cut(rows: Ints, sizes: Floats) -> list[Ints]:
-    """Consecutive parts in the ratio of ``sizes``, rounded along the running sum so that no record is lost."""
+    """Cut rows into consecutive parts in the ratio of ``sizes``, rounding the running sum so that no record is lost."""
     ends = np.rint(np.cumsum(sizes) / sizes.sum() * len(rows)).astype(np.int64)
     parts = np.split(rows, ends[:-1])
     for client, part in enumerate(parts):
@@ -137,7 +137,7 @@ def _cut(rows: Ints, sizes: Floats) -> list[Ints]:
 
 def _by_label(labels: Floats, count: int, rng: np.random.Generator) -> list[Ints]:
     by_class = [rng.permutation(np.flatnonzero(labels == label)) for label in np.unique(labels)]
-    if count <= len(by_class):  # whole labels, as even in number as can be
+    if count <= len(by_class):  # whole labels, spread as evenly as possible
         groups = np.array_split(np.arange(len(by_class)), count)
         return [np.concatenate([by_class[label] for label in group]) for group in groups]
     holders = _holders(np.array([len(rows) for rows in by_class]), count)
@@ -145,7 +145,7 @@ def _by_label(labels: Floats, count: int, rng: np.random.Generator) -> list[Ints
 
 
 def _holders(sizes: Ints, count: int) -> Ints:
-    """How many clients share each label: one each, then always one more where the most records fall on a client."""
+    """Return the number of clients per label: one each, then repeatedly one more where a client would hold the most records."""
     holders = np.ones(len(sizes), dtype=np.int64)
     for _ in range(count - len(sizes)):
         holders[np.argmax(sizes / holders)] += 1
@@ -166,7 +166,7 @@ def _by_dirichlet(labels: Floats, count: int, alpha: float, rng: np.random.Gener
 
 
 def _dirichlet(alpha: float, count: int, rng: np.random.Generator) -> Floats:
-    """A draw from Dirichlet(alpha, ..., alpha); where every gamma underflows, all goes to one client, which is the limit."""
+    """Draw from Dirichlet(alpha, ..., alpha); if every gamma underflows, give all to one client, the limit for small alpha."""
     draw = rng.dirichlet(np.full(count, alpha))
     if np.isfinite(draw).all() and draw.sum() > 0.5:
         return draw
@@ -176,7 +176,7 @@ def _dirichlet(alpha: float, count: int, rng: np.random.Generator) -> Floats:
 
 
 def _fill_the_empty(owner: Ints, count: int) -> None:
-    """A client that the draw left empty takes one record from the client that then has the most."""
+    """Give each client that the draw left empty one record of the client that has the most at that moment."""
     held = np.bincount(owner, minlength=count)
     ends = np.cumsum(held)
     order = np.argsort(owner, kind="stable")  # the rows of client c end at ends[c]
@@ -205,10 +205,9 @@ def _column(dataset: Dataset, rule: str) -> Column:
 
 
 def _owners(column: Column) -> tuple[list[Any], Ints]:
-    """The values of a column in order, and the place of each record's value among them.
+    """Return the values of a column in order, and the position of each record's value among them.
 
-    The texts of a private run are put in order one by one, by the number that each says, if any: what the others say does not
-    matter.
+    A private run sorts its texts by the number that each text denotes, if any, without regard to the others.
     """
     if column.dtype != object:
         values, owner = np.unique(column, return_inverse=True)
@@ -219,7 +218,7 @@ def _owners(column: Column) -> tuple[list[Any], Ints]:
 
 
 def _number(text: str) -> float:
-    """The finite number that a text says, else infinity."""
+    """Return the finite number that a text denotes, or infinity if it denotes none."""
     with suppress(ValueError):
         if math.isfinite(number := float(text)):
             return number

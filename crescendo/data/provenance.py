@@ -1,11 +1,11 @@
-"""Where the numbers, lists and names of a private run's terms come from.
+"""Provenance of the numbers, lists and names in a private run's terms.
 
-Terms are seen by everybody, so each of their entries is *public* or *declared*, by a person who did not look, or it was
-*looked at*: read off the records by a program. Of an entry that was looked at no epsilon says anything: one record can move it.
+Every party sees the terms. An entry is *public*, or *declared* by a person without a look at the records, or *looked at*: a
+program read it off the records. One record can change an entry that was looked at, and no epsilon covers that.
 
-A draft marks what it looked at, and the mark goes wherever the entry goes. It also keeps a digest of every marked entry. A
-person who changes an entry takes its mark out, and it is declared; where marks alone were taken out, the digests still match, and
-the entries count as looked at. To declare an entry just as it was drafted, say so: ``looked_at = false`` behind a column of a
+A draft marks the entries that it looked at, and the mark is copied with the entry. The draft also keeps a digest of every marked
+entry. A person who changes an entry and removes its mark has declared it. If only the mark was removed, the digest still matches
+and the entry counts as looked at. To declare an entry exactly as drafted, write ``looked_at = false`` behind a column of a
 schema, or its name in ``declared`` of a run file.
 """
 
@@ -18,11 +18,11 @@ from dataclasses import dataclass
 from typing import Any
 
 _LETTERS = 16
-_NAMED = 6  # entries of a sentence
+_NAMED = 6  # entries per sentence
 
 
 def digest_of(value: Any) -> str:
-    """A short digest of what a value says, however a file writes it.
+    """Return a short digest of a value's meaning, independent of how a file writes it.
 
     >>> digest_of({"low": 0, "high": 1.0}) == digest_of({"high": 1, "low": 0.0}), digest_of(["b", "a"]) == digest_of(["a", "b"])
     (True, True)
@@ -34,7 +34,7 @@ def digest_of(value: Any) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Numbers as floats, and lists in one order, which carries no meaning in a list of categories or classes."""
+    """Return numbers as floats, and lists sorted: the order of categories or classes has no meaning."""
     if isinstance(value, Mapping):
         return {str(name): _plain(inner) for name, inner in value.items()}
     if isinstance(value, list | tuple):
@@ -46,9 +46,9 @@ def _plain(value: Any) -> Any:
 
 @dataclass(frozen=True)
 class LookedAt:
-    """An entry of terms that was read off the records: its name, and what a person is asked in its place.
+    """An entry of terms that was read off the records: its name, and the question that a person has to answer instead.
 
-    ``where`` is the place in the file, as ``privacy.records`` or ``data.schema.columns.age``.
+    ``where`` is the place in the file, such as ``privacy.records`` or ``data.schema.columns.age``.
     """
 
     where: str
@@ -56,7 +56,7 @@ class LookedAt:
 
 
 def withheld_sentence(entries: Sequence[LookedAt]) -> str:
-    """Which entries were looked at, and what to do about it.
+    """Name the entries that were looked at, and the remedy.
 
     >>> print(withheld_sentence([LookedAt("privacy.records", "how many records does each client declare?")]))
     no epsilon is stated, as terms that were read off the records give those away themselves: privacy.records (how many records \

@@ -1,4 +1,4 @@
-"""Records of a source by name or path; `crescendo.data.registry` has those with a name."""
+"""Loading of records from a source, by name or path; `crescendo.data.registry` lists the named sources."""
 
 import difflib
 from collections.abc import Iterator, Sequence
@@ -25,7 +25,7 @@ from crescendo.data.tables.table_cautions import about_header, about_spelling, a
 from crescendo.errors import ConfigError, DataError
 
 _MANY_CLASSES, _FEW_EACH = 20, 20  # classes, and records of each: beyond these, whole numbers look like counts
-IN_MEMORY = "arrays"  # what records are called that a program gives without a name
+IN_MEMORY = "arrays"  # the name of records that a program passes without a name
 _TEST_PART = 1  # as the round of the stream: 0 is the split over clients, 2 the synthetic draw
 
 
@@ -43,15 +43,15 @@ def load(
     schema: Schema | None = None,
     keys: TableKeys | None = None,
 ) -> Dataset:
-    """The records of a source: a name of `catalogue`, or the path of a LIBSVM, csv, tsv, Parquet, npz or IDX file.
+    """Load the records of a source: a name of `catalogue`, or the path of a LIBSVM, csv, tsv, Parquet, npz or IDX file.
 
-    ``folder`` is where named files are (else ``CRESCENDO_DATA``). ``test`` is the share of records held out where the source
-    has no test part of its own. ``classes`` keeps only these labels; none at all, (), says that labels are numbers. For a csv,
-    ``label`` names the label column (else the last) and ``column`` the one the clients will be split by, which is then no
-    feature. ``features`` is the number of features of a LIBSVM file given by path (else the largest index met).
+    ``folder`` holds the named files (by default ``CRESCENDO_DATA``). ``test`` is the share of records to hold out if the source
+    has no test part. ``classes`` keeps only these labels; an empty tuple, (), means that labels are numbers. For a csv, ``label``
+    names the label column (by default the last), and ``column`` the column by which the clients will be split, which is then not
+    a feature. ``features`` is the number of features of a LIBSVM file given by path (by default its largest index).
 
-    The columns of a table become features by ``schema``. With ``keys`` the table itself may be looked at to draft one; without
-    both, all its cells must be numbers.
+    The columns of a table become features by ``schema``. With ``keys`` a schema may be drafted from the table's cells; without
+    both, all cells must be numbers.
 
     With ``private`` nothing is counted from the records: classes and features must be stated or known, and a record that does
     not fit is left out by a rule on that record alone.
@@ -85,7 +85,7 @@ def load(
 
 
 def file_of(source: str, folder: Path | str | None = None) -> Path | None:
-    """The file that a source is; None for one that has a name. An error says so if it is neither; nothing is read.
+    """Return the file of a source, None for a named source; refuse any other text. The file is not read.
 
     >>> file_of("wine"), file_of("synthetic:rows=500")
     (None, None)
@@ -126,7 +126,7 @@ def _path(source: str, folder: Path | None) -> Path:
 
 
 def from_raw(name: str, raw: Raw, test: float, seed: int, wanted: Sequence[Label] | None) -> Dataset:
-    """Labels become classes, and the share ``test`` is held out where there is no test part."""
+    """Return a data set: turn labels into classes, and hold out the share ``test`` if there is no test part."""
     if wanted is not None and tuple(wanted) == NUMBERS:
         return _with_numbers(name, raw, test, seed)
     classes, found = Classes.of(raw.y, name, wanted), len(raw)
@@ -147,7 +147,7 @@ def from_raw(name: str, raw: Raw, test: float, seed: int, wanted: Sequence[Label
 
 
 def _about_many(classes: Classes, records: int) -> Iterator[str]:
-    """Of labels that look like counts or measurements: many whole numbers, with few records each."""
+    """Warn of labels that look like counts or measurements: many whole numbers, with few records each."""
     if (
         len(classes) > _MANY_CLASSES
         and records < _FEW_EACH * len(classes)
@@ -160,7 +160,7 @@ def _about_many(classes: Classes, records: int) -> Iterator[str]:
 
 
 def _with_numbers(name: str, raw: Raw, test: float, seed: int) -> Dataset:
-    """The same where labels are numbers to be predicted."""
+    """Return a data set whose labels are numbers to be predicted."""
 
     def records(part: Raw) -> Records:
         labels = as_numbers(part.y)
@@ -178,7 +178,7 @@ def _with_numbers(name: str, raw: Raw, test: float, seed: int) -> Dataset:
 
 
 def judged(name: str, raw: Raw, test: float, seed: int, classes: tuple[Label, ...]) -> Dataset:
-    """The same for a private run: whatever the records hold, the classes are as stated."""
+    """Return a data set for a private run, with the stated classes whatever the records hold."""
     found, rest = Sound.of(raw, classes)
     if not len(found.records):
         raise nothing_left(name, raw, found, classes)
@@ -197,7 +197,7 @@ def _parted(
     seed: int,
     left_out: int,
 ) -> Dataset:
-    """A data set whose test part is ``part``, else a share of ``train``."""
+    """Return a data set whose test part is ``part`` or, without one, a share of ``train``."""
     columns = dict(raw.columns)
     if part is None and test > 0:
         mask = _held_out(len(train), test, seed, name) if raw.in_test is None else raw.in_test
@@ -209,13 +209,13 @@ def _parted(
 
 
 def _with_classes(raw: Raw, classes: Classes) -> Raw:
-    """Only the records of these classes, in the training and in the test part."""
+    """Keep only the records of these classes, in the training and in the test part."""
     kept = raw.take(classes.places(raw.y) >= 0)
     return kept if raw.test is None else replace(kept, test=_with_classes(raw.test, classes))
 
 
 def _held_out(rows: int, test: float, seed: int, name: str) -> Bools:
-    """A seeded choice of the share ``test`` of the records, at least one."""
+    """Return a seeded choice of the share ``test`` of the records, at least one."""
     many = max(1, round(test * rows))
     if many >= rows:
         raise ConfigError(

@@ -1,11 +1,11 @@
 """Keyed hashes of a file's records, which recognise the same records in another file. They depend on the file, never on terms.
 
-A record is the set of its cells that hold something, each a column with a number or a text. So the order of columns and of
-records does not count, and a zero equals a missing cell. Numbers are compared to seven digits, since other programs write fewer
-digits than we do. Columns of a table go by name, those of arrays, images and LIBSVM text by place: a csv matches the same table
-saved as Parquet, but not as npz. One column more or fewer changes every record.
+A record is the set of its nonempty cells, each a column with a number or a text. So the order of columns and of records does not
+count, and a zero equals a missing cell. Numbers are compared to seven digits, since other programs write fewer digits than we do.
+Columns of a table are identified by name, those of arrays, images and LIBSVM text by position: a csv matches the same table saved
+as Parquet, but not as npz. One column more or fewer changes every record.
 
-The hash is BLAKE2b with a key, and reveals nothing without it. Keeping the smallest hashes keeps the same records in any file.
+The hash is BLAKE2b with a key, and reveals nothing without it. The smallest hashes belong to the same records in any file.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from crescendo.data.tables.cells import Table, as_category, as_name, is_missing,
 
 _Words = npt.NDArray[np.uint32]
 Hashes = npt.NDArray[np.uint64]
-_LABEL = np.uint32(2**32 - 1)  # the column of the labels, where columns go by place
-_TOGETHER = 1 << 16  # records that are in memory once more
-_WIDEST = int(np.iinfo(np.int32).max)  # of LIBSVM text: no terms say here how many features there are
+_LABEL = np.uint32(2**32 - 1)  # the column of the labels, if columns are identified by position
+_TOGETHER = 1 << 16  # records that are copied in memory at a time
+_WIDEST = int(np.iinfo(np.int32).max)  # of LIBSVM text: there are no terms here to limit the number of features
 
 
 def smallest_hashes(file: RecordFile, key: bytes, keep: int) -> Hashes:
@@ -54,7 +54,7 @@ def _raw(file: RecordFile) -> Raw:
 
 _Cells = tuple[
     _Words, _Words, npt.NDArray[Any]
-]  # of some records: columns and words of the cells, and where each record ends
+]  # of some records: columns and words of the cells, and the end of each record
 
 
 def _of_table(table: Table) -> Iterator[_Cells]:
@@ -74,13 +74,13 @@ def _of_arrays(raw: Raw) -> Iterator[_Cells]:
 
 
 def _filled(columns: _Words, words: _Words) -> _Cells:
-    """Return the cells of a dense block that hold something."""
+    """Return the nonempty cells of a dense block."""
     held = words != 0
     return np.broadcast_to(columns, words.shape)[held], words[held], np.cumsum(np.count_nonzero(held, axis=1))
 
 
 def _sparse(x: Any, labels: _Words) -> _Cells:
-    """Return the same for a sparse block, with each record's label after its features."""
+    """Return the nonempty cells of a sparse block, with each record's label after its features."""
     ends = x.indptr[1:]
     columns, words = np.insert(x.indices.astype(np.uint32), ends, _LABEL), np.insert(_numbers(x.data), ends, labels)
     held = words != 0

@@ -1,4 +1,4 @@
-"""What a source gives: records of numbers with a label each, and the data set they make."""
+"""Records of numbers with a label each, and the data set that they form."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import xxhash
 from crescendo.core.arrays import Array, Bools, Floats
 from crescendo.errors import DataError
 
-if TYPE_CHECKING:  # scipy is loaded by whoever makes the first sparse matrix, not by this module
+if TYPE_CHECKING:  # scipy is loaded with the first sparse matrix, not by this module
     from scipy.sparse import csr_array
 
     from crescendo.data.scaling import Scaling
@@ -26,10 +26,10 @@ Label: TypeAlias = float | int | str
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Records:
-    """Records as rows of ``x`` with one label each in ``y``. Printed, they show how many they are and nothing of what they hold.
+    """Records as rows of ``x`` with one label each in ``y``. Their repr shows how many there are, but no values.
 
-    ``x`` is a C-contiguous float array or a `scipy.sparse.csr_array` with int32 indices, the two layouts the compiled
-    kernels read; `as_records` makes them from anything else.
+    ``x`` is a C-contiguous float array or a `scipy.sparse.csr_array` with int32 indices, the two layouts that the compiled
+    kernels read; `as_records` converts any other matrix.
 
     >>> data = Records(np.array([[1.0, 0.0], [0.0, 2.0]]), np.array([-1.0, 1.0]))
     >>> len(data), data.features, data.take(np.array([1])).y, data
@@ -38,7 +38,7 @@ class Records:
 
     x: Array | csr_array
     y: Floats
-    shape: tuple[int, ...] = ()  # of one record, where it is more than a row of features: an image, say
+    shape: tuple[int, ...] = ()  # of one record, if it is more than a row of features, such as an image
 
     def __post_init__(self) -> None:
         if self.shape and math.prod(self.shape) != self.x.shape[-1]:
@@ -70,11 +70,11 @@ class Records:
         return int(self.y.shape[0])
 
     def take(self, rows: Array) -> Records:
-        """The records of ``rows`` (numbers or a mask), in that order, as a copy."""
+        """Return a copy of the records of ``rows`` (numbers or a mask), in that order."""
         return replace(as_records(self.x[rows], self.y[rows]), shape=self.shape)
 
     def fingerprint(self) -> str:
-        """Of all the numbers, where they stand and how a record is shaped: another for other records or another order."""
+        """Return a hash of all numbers, their positions and the shape of a record: it depends on the records and their order."""
         x: Any = self.x
         arrays = (x, self.y) if isinstance(x, np.ndarray) else (x.data, x.indices, x.indptr, self.y)
         hashed = xxhash.xxh3_128(repr((self.shape, [(array.dtype.str, array.shape) for array in arrays])).encode())
@@ -83,7 +83,7 @@ class Records:
         return hashed.hexdigest()
 
     def squared_lengths(self, intercept: bool) -> Floats:
-        """|(x, 1)|^2 of every record; |x|^2 without an intercept."""
+        """Return |(x, 1)|^2 of every record; |x|^2 without an intercept."""
         x: Any = self.x
         if isinstance(x, np.ndarray):
             return np.asarray(np.einsum("ij,ij->i", x, x, dtype=np.float64)) + float(intercept)
@@ -93,7 +93,7 @@ class Records:
 
 
 def as_records(x: Any, y: npt.ArrayLike) -> Records:
-    """Records from any dense or sparse matrix: float32 stays, every other number becomes float64.
+    """Return records from any dense or sparse matrix: float32 stays, every other number becomes float64.
 
     >>> as_records([[1, 2]], [1]).x.dtype
     dtype('float64')
@@ -106,7 +106,7 @@ def as_records(x: Any, y: npt.ArrayLike) -> Records:
 
 
 def csr(values: Array, indices: Array, ends: Array, shape: tuple[int, int]) -> csr_array:
-    """A sparse matrix from its three arrays, with the int32 indices that the kernels read."""
+    """Return a sparse matrix from its three arrays, with the int32 indices that the kernels read."""
     from scipy.sparse import csr_array
 
     if len(values) > np.iinfo(np.int32).max:
@@ -122,7 +122,7 @@ def _csr(x: Any) -> csr_array:
 
 
 def finite_rows(x: Array | csr_array) -> Bools:
-    """Which rows of a dense or sparse matrix have finite numbers only.
+    """Return a mask of the rows of a dense or sparse matrix that have only finite numbers.
 
     >>> finite_rows(np.array([[1.0, np.nan], [2.0, 3.0]]))
     array([False,  True])
@@ -136,18 +136,18 @@ def finite_rows(x: Array | csr_array) -> Bools:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Raw:
-    """What a reader found, before labels become classes: ``y`` holds labels as written (numbers or text).
+    """Records as a reader found them, before labels become classes: ``y`` holds labels as written (numbers or text).
 
-    ``unreadable`` counts what was left out because it is no record: a rule on that line alone. ``schema`` is what columns of a
-    table became features by; with ``looked`` it was drafted from these very records. ``names`` are the columns that are features
-    as they stand. ``notes`` are for the user to read.
+    ``unreadable`` counts the lines that were left out because they are not records, by a rule on each line alone. ``schema``
+    turned a table's columns into features; with ``looked`` it was drafted from these records. ``names`` are columns that are
+    features unchanged. ``notes`` are for the user.
     """
 
     x: Any
     y: Column
     test: Self | None = None
     columns: Mapping[str, Column] = field(default_factory=dict)
-    in_test: Bools | None = None  # which records a rule of the source's own puts in the test part
+    in_test: Bools | None = None  # records that a rule of the source puts in the test part
     unreadable: int = 0
     schema: Schema | None = None
     looked: bool = False
@@ -161,7 +161,7 @@ class Raw:
         return int(self.y.shape[0])
 
     def take(self, rows: Bools) -> Self:
-        """Only the records of ``rows``; the test part stays as it is."""
+        """Return only the records of ``rows``, with the test part unchanged."""
         columns = {name: column[rows] for name, column in self.columns.items()}
         in_test = None if self.in_test is None else self.in_test[rows]
         return replace(self, x=self.x[rows], y=self.y[rows], columns=columns, in_test=in_test)
@@ -169,18 +169,17 @@ class Raw:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Dataset:
-    """A data set ready to be split over clients. Printed, it shows nothing of what its records hold.
+    """A data set ready to be split over clients. Its repr shows no values of its records.
 
-    Labels are class numbers 0, 1, 2, ...: the place of the raw label in ``classes``.
+    Labels are class numbers 0, 1, 2, ...: the position of the raw label in ``classes``.
     ``columns`` has one value per training record, for ``split = "column:NAME"``.
-    ``optimum`` is the exact minimiser over the training part where the source knows it (intercept last).
-    ``norm_bound`` is a bound on the norm of every record, intercept aside, that the source enforces on any record.
-    ``left_out`` records of the training part had none of the classes that were asked for or, in a private run, were no records.
-    ``schema`` is what columns of a table became features by; with ``looked`` it was drafted from these records, so that it is no
-    secret and no run can be private. ``names`` are a table's columns, in this order, where they are the features as they stand: a
-    new table is read by them. ``scaling`` was applied to the features. With ``counted`` the classes are the labels that these
-    records happen to have. ``client_column`` names the column that says whose each record is, if the records came with it.
-    ``notes`` are sentences for the user.
+    ``optimum`` is the exact minimiser over the training part if the source knows it (intercept last).
+    ``norm_bound`` is a bound on the norm of every record without the intercept; the source enforces it.
+    ``left_out`` counts training records without a requested class and, in a private run, lines that are not a record.
+    ``schema`` turned a table's columns into features; with ``looked`` it was drafted from these records and reveals them, so no
+    run on them can be private. ``names`` are a table's columns in the order of the features, if they are features unchanged; a
+    new table is read by them. ``scaling`` was applied to the features. With ``counted`` the classes were read off these records.
+    ``client_column`` names the column of each record's client, if the records came with one. ``notes`` are for the user.
     """
 
     name: str

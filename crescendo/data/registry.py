@@ -1,8 +1,8 @@
-"""Every source that has a name: what is public about it, and how it is read.
+"""Registry of named sources: their public facts and their readers.
 
-What is public are constants of the code, never counted from records: a private run takes its classes from here, or from what
-the run file states. A new source is one `NamedSource` in a file of `sets` and one line at the end of this file, or one
-call of `register` from outside the package; loading, `crescendo data list` and the words of errors follow from it.
+The public facts are constants of the code, never counted from records: a private run takes its classes from here or from the
+run file. A new source is one `NamedSource` in a file of `sets` and one line at the end of this file, or one call of `register`
+from outside the package; loading, `crescendo data list` and error messages follow from it.
 """
 
 from collections.abc import Sequence
@@ -16,14 +16,14 @@ from crescendo.data.sets import bundled, flights, from_folder
 from crescendo.data.sets.named_source import NamedSource
 from crescendo.errors import ConfigError, UsageError
 
-SYNTHETIC = "synthetic"  # has options in its name, and a data set whose minimiser is known: see `sets.synthetic`
+SYNTHETIC = "synthetic"  # takes options in its name, and knows its minimiser: see `sets.synthetic`
 
 
 SOURCES: dict[str, NamedSource] = {}
 
 
 def register(*sources: NamedSource) -> None:
-    """Make sources known by their names; a name is given once."""
+    """Register sources by their names; refuse a name that is taken."""
     for source in sources:
         if source.name in SOURCES or source.name == SYNTHETIC:
             raise UsageError(f"there is a data source called {source.name!r} already; choose another name")
@@ -31,7 +31,7 @@ def register(*sources: NamedSource) -> None:
 
 
 def stated_classes(source: str, wanted: Sequence[Label] | None) -> tuple[Label, ...]:
-    """The classes of a private run, in rising order: those that were named, else those that the source is known to have.
+    """Return the classes of a private run, in rising order: those named, otherwise the source's public ones.
 
     >>> stated_classes("digits", (8, 3)), stated_classes("mine.csv", ("yes", "no"))
     ((3, 8), ('no', 'yes'))
@@ -48,7 +48,7 @@ def stated_classes(source: str, wanted: Sequence[Label] | None) -> tuple[Label, 
 
 
 def is_public(source: str, classes: Sequence[Label]) -> bool:
-    """Whether these are the classes that a source is known to have, by its name alone.
+    """Return True if these are the public classes of the source of that name.
 
     >>> is_public("digits", range(10)), is_public("mine.csv", (0, 1))
     (True, False)
@@ -57,7 +57,7 @@ def is_public(source: str, classes: Sequence[Label]) -> bool:
 
 
 def _public_classes(source: str) -> tuple[Label, ...] | None:
-    """The labels that occur in a source, by its name alone; None for a file.
+    """Return the labels of a named source; None for a file.
 
     >>> _public_classes("covtype.binary"), _public_classes("mine.csv")
     ((1, 2), None)
@@ -69,7 +69,7 @@ def _public_classes(source: str) -> tuple[Label, ...] | None:
 
 @dataclass(frozen=True)
 class SourceInfo:
-    """One line of ``crescendo data list``. ``here`` says whether it could be loaded now."""
+    """One line of ``crescendo data list``. ``here`` is True if the source can be loaded now."""
 
     name: str
     about: str
@@ -81,7 +81,7 @@ class SourceInfo:
 
 
 def catalogue(folder: Path | str | None = None) -> list[SourceInfo]:
-    """Every source that has a name, for ``crescendo data list``.
+    """Return every named source, for ``crescendo data list``.
 
     >>> [info.name for info in catalogue()]
     ['flights', 'synthetic', 'breast_cancer', 'digits', 'iris', 'wine',

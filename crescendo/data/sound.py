@@ -1,6 +1,6 @@
-"""Which records of a file a private run may use. Each is judged alone: by itself, the file's header and what was stated.
+"""Sound records: the records of a file that a private run may use, each judged by itself, the file's header and the terms.
 
-So one record more or less changes nothing about the others, neither their numbers nor whether they are used.
+So adding or removing a record affects neither the numbers of the others nor their use.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from crescendo.data.records import Label, Raw, Records, as_records, finite_rows
 
 @dataclass(frozen=True, eq=False)
 class Sound:
-    """The records that can be used, and how many others there were and why: for the eyes of the owner only."""
+    """The usable records, and counts of the others by reason, for the owner only."""
 
     records: Records
-    unreadable: int = 0  # lines that are no record at all
-    other_label: int = 0  # whose label is none of the classes
-    not_finite: int = 0  # that have one of the labels, and a feature which is no finite number
-    notes: tuple[str, ...] = ()  # what to mind about them
-    label: str | None = None  # the column of the labels, where a schema names it
-    held_out: Records | None = None  # records to measure the model on, which train nothing
+    unreadable: int = 0  # lines that are not a record
+    other_label: int = 0  # records whose label is not a class
+    not_finite: int = 0  # records with a class whose features are not all finite
+    notes: tuple[str, ...] = ()  # warnings about the records
+    label: str | None = None  # the label column, if a schema names it
+    held_out: Records | None = None  # records to measure the model on, kept from training
 
     def holding_out(self, share: float) -> Sound:
-        """The same with about ``share`` of the records held out, by a rule on each record alone."""
+        """Return a copy with about ``share`` of the records held out, by a rule on each record alone."""
         if not share:
             return self
         apart = held_out(self.records, share)
@@ -39,9 +39,9 @@ class Sound:
 
     @classmethod
     def of(cls, raw: Raw, classes: tuple[Label, ...]) -> tuple[Sound, Raw]:
-        """The records that have one of the ``classes``, as `Classes.stated` orders them, and what else is known of these.
+        """Return the sound records, whose labels are among ``classes`` (in the order of `Classes.stated`), and their raw form.
 
-        With no classes at all (`NUMBERS`) a label is a finite number. The test part is apart.
+        Without classes (`NUMBERS`) a label is a finite number. The test part is not examined.
 
         >>> raw = Raw(np.array([[1.0], [np.inf], [3.0]]), np.array(["no", "no", "maybe"], dtype=object), unreadable=2)
         >>> found, rest = Sound.of(raw, ("no", "yes"))

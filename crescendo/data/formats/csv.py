@@ -1,8 +1,8 @@
-"""csv of numbers with a header line. A record is a line: its cells are read from it and the header, and from no other record.
+"""Reader of csv files of numbers with a header line. Each record is one line, read without regard to the other records.
 
-So a cell cannot hold a line break, and a quotation mark that is never closed spoils its own line only. Commas, semicolons or tabs
-stand between cells, as the header line says; where it is no comma, a number may have a decimal comma. Every kind of line end ends
-a line, and a line that repeats the header is no record.
+So a cell cannot hold a line break, and an unclosed quotation mark spoils only its line. The header line shows the separator:
+comma, semicolon or tab. If it is not the comma, a number may have a decimal comma. Every kind of line end ends a line, and a line
+that repeats the header is not a record.
 """
 
 import codecs
@@ -41,29 +41,29 @@ _OTHER_FORMATS = {
 }
 _OTHER_SEPARATORS = {"|": "a bar", "\x1f": "a unit separator", " ": "a space", ":": "a colon"}
 SEPARATORS = (",", ";", "\t")
-_SAYS_SEPARATOR = re.compile(rb'\s*"?sep=([,;\t|:^~])"?\s*', re.IGNORECASE)  # the first line of a file by Excel
+_SAYS_SEPARATOR = re.compile(rb'\s*"?sep=([,;\t|:^~])"?\s*', re.IGNORECASE)  # the first line of some Excel files
 
 
 @dataclass(frozen=True)
 class Header:
-    """The names of the columns, and what stands between cells."""
+    """The names of the columns, and the separator of cells."""
 
     names: list[str]
     separator: str = ","
 
     @property
     def decimal_comma(self) -> bool:
-        """Whether a comma in a number is the decimal one."""
+        """True if a comma in a number is the decimal comma."""
         return self.separator != ","
 
 
 def read_csv(
     content: bytes, name: str, label: str | None, column: str | None, leave_out: bool = False, may_look: bool = False
 ) -> Raw:
-    """A csv with a header line. The label is the column ``label``, or the last one; ``column`` is set aside to split by.
+    """Read a csv with a header line. The label is the column ``label``, or the last one; ``column`` is set aside for the split.
 
-    With ``leave_out`` a line that is no record is left out and counted; else it is refused. Labels are then kept as text, since
-    whether all of them are numbers is more than one record can say.
+    With ``leave_out`` a line that is not a record is left out and counted, and labels stay text: no single record can show that
+    all labels are numbers. Otherwise such a line is refused.
 
     >>> raw = read_csv(b"size,airline,late\\n1.5,UA,yes\\n2.5,AA,no\\n", "two flights", None, "airline")
     >>> raw.x.tolist(), raw.y.tolist(), raw.columns["airline"].tolist()
@@ -90,7 +90,7 @@ def read_csv(
 
 
 def with_line_feeds(content: bytes) -> bytes:
-    """The same lines, each of which ends in a line feed: other programs end them in a carriage return, or in both.
+    """Return the same lines, each ending in a line feed: some programs end them in a carriage return, or in both.
 
     >>> with_line_feeds(b"a,b\\r1,2\\r\\n3,4\\n")
     b'a,b\\n1,2\\n3,4\\n'
@@ -99,11 +99,11 @@ def with_line_feeds(content: bytes) -> bytes:
 
 
 def header(lines: BinaryIO, name: str, unnamed: bool = False, least: int = 2) -> Header:
-    """The header, from the first line that is not blank; no more of the file is looked at.
+    """Read the header from the first line that is not blank, and nothing after it.
 
-    A line of Excel's before it, such as sep=; says what stands between cells.
+    Excel may write a line before it that sets the separator, such as sep=;
 
-    With ``unnamed`` a column without a name, which is often an index, is called by its place. A table has ``least`` columns.
+    With ``unnamed`` a column without a name, often an index, is named by its position. A table has at least ``least`` columns.
 
     >>> header(io.BytesIO(b"size; airline;late\\n1,5;UA;yes\\n"), "flights")
     Header(names=['size', 'airline', 'late'], separator=';')
@@ -132,11 +132,11 @@ def header(lines: BinaryIO, name: str, unnamed: bool = False, least: int = 2) ->
 
 
 def _first_line(lines: BinaryIO) -> bytes:
-    """The next line that is not blank, and where the stream goes on; nothing at the end."""
+    """Return the next line that is not blank, leaving the stream after it; nothing at the end."""
     while True:
         start = lines.tell()
         line = lines.readline(_LONGEST_HEADER)
-        end = line.rstrip(b"\r\n").find(b"\r") + 1  # a file by an old Mac has carriage returns alone
+        end = line.rstrip(b"\r\n").find(b"\r") + 1  # files of old Macs have carriage returns only
         if end:
             line = line[:end]
             lines.seek(start + end)
@@ -145,7 +145,7 @@ def _first_line(lines: BinaryIO) -> bytes:
 
 
 def not_utf8(name: str, content: bytes, error: UnicodeDecodeError) -> DataError:
-    """The error for text in another encoding, which is named where the first bytes show it.
+    """Return the error for text in another encoding, naming the encoding if the first bytes show it.
 
     >>> print(not_utf8("a.csv", b"\\xff\\xfea", UnicodeDecodeError("utf-8", b"\\xff", 0, 1, "invalid")))
     a.csv is UTF-16 text; save it as UTF-8 (in Excel: "CSV UTF-8")
@@ -156,12 +156,12 @@ def not_utf8(name: str, content: bytes, error: UnicodeDecodeError) -> DataError:
 
 
 def _header_of(line: str, separators: Sequence[str] = SEPARATORS) -> Header:
-    """Between cells stands what makes the most of them."""
+    """Split the header line by the separator that gives the most cells."""
     found, faults = list[Header](), list[csv.Error]()
     for separator in separators:
         try:
             found.append(Header([as_name(cell) for cell in cells_of(line, separator)], separator))
-        except csv.Error as error:  # quotation marks that only another separator makes sense of
+        except csv.Error as error:  # quotation marks that match only under another separator
             faults.append(error)
     if not found:
         raise faults[0]
@@ -169,19 +169,19 @@ def _header_of(line: str, separators: Sequence[str] = SEPARATORS) -> Header:
 
 
 def cells_of(line: str, separator: str) -> list[str]:
-    """The cells of one line; csv.Error where its quotation marks do not match."""
+    """Return the cells of one line; raise csv.Error if its quotation marks do not match."""
     return next(csv.reader([line.rstrip("\r\n")], delimiter=separator, strict=True))
 
 
 def is_header(cells: Sequence[str], found: Header) -> bool:
-    """Whether a line repeats the header, as where several files were put into one. The line says it by itself."""
-    first = as_name(cells[0].removeprefix("\ufeff"))  # of a file that was put behind another
+    """Return True if a line repeats the header, as in a file joined from several; the line alone decides."""
+    first = as_name(cells[0].removeprefix("\ufeff"))  # the mark of a file that was appended to another
     said = (as_name(cell) or f"column {at}" for at, cell in enumerate(cells[1:], 2))
     return (first or "column 1") == found.names[0] and [*said] == found.names[1:]
 
 
 def repeats(found: Header, line: bytes) -> bool:
-    """The same of a line as it was read."""
+    """Return True if a line, as read from the file, repeats the header."""
     try:
         return is_header(cells_of(line.decode(), found.separator), found)
     except (UnicodeDecodeError, csv.Error, StopIteration):
@@ -189,7 +189,7 @@ def repeats(found: Header, line: bytes) -> bool:
 
 
 def about_headers(headers: int) -> tuple[str, ...]:
-    """A sentence for the user where lines repeat the header."""
+    """Return a sentence for the user if lines repeat the header."""
     if not headers:
         return ()
     return (
@@ -200,7 +200,7 @@ def about_headers(headers: int) -> tuple[str, ...]:
 
 
 def decimal_point(cell: str) -> str:
-    """A number with a decimal comma as one with a point; any other text as it is.
+    """Replace a number's decimal comma by a point; return any other text unchanged.
 
     >>> decimal_point("-1,5"), decimal_point("1,2,3"), decimal_point("Oslo, Norway")
     ('-1.5', '1,2,3', 'Oslo, Norway')
@@ -226,7 +226,7 @@ def _check_header(header: list[str], name: str, least: int) -> None:
 
 
 def _about_one_column(said: str, name: str) -> str:
-    """What a first line is that has one cell.
+    """Describe a first line that has only one cell.
 
     >>> _about_one_column("age|city|died", "a.csv")
     "a.csv has one column, 'age|city|died'; between cells stands a comma, a semicolon or a tab, and here perhaps a bar"
@@ -245,7 +245,7 @@ def no_records(name: str) -> DataError:
 
 @dataclass(frozen=True)
 class _Layout:
-    """Which column is what, as the header line and the options say."""
+    """The role of each column, from the header line and the options."""
 
     read: Header
     label: int
@@ -261,7 +261,7 @@ class _Layout:
 
 
 def named(header: list[str], label: str | None, column: str | None, name: str) -> str:
-    """The label column; ConfigError where it or the column to split by is not there, or both are one."""
+    """Return the label column; refuse it if it or the column to split by is absent, or both are the same."""
     label = header[-1] if label is None else label
     for key, wanted in (("data.label", label), ("clients.split", column)):
         if wanted is not None and wanted not in header:
@@ -274,7 +274,7 @@ def named(header: list[str], label: str | None, column: str | None, name: str) -
 
 
 def _listed(header: list[str], wanted: str) -> str:
-    """The columns, and what may be meant by one that is not among them."""
+    """List the columns, with a guess at the one that was meant."""
     listed = ", ".join(header[:_SHOWN]) + (f" and {len(header) - _SHOWN} more" if len(header) > _SHOWN else "")
     near = difflib.get_close_matches(wanted, header, n=1)
     if near:
@@ -293,14 +293,14 @@ def _layout(read: Header, label: str | None, column: str | None, name: str) -> _
 
 
 class _Found:
-    """The records of a csv so far. ``values`` holds the features of all of them, one after the other."""
+    """The records of a csv so far. ``values`` holds the features of all records, one after the other."""
 
     def __init__(self) -> None:
         self.values, self.labels, self.owners = array("d"), list[str](), list[str]()
         self.unreadable, self.headers = 0, 0
 
     def matrix(self, features: int) -> Floats:
-        flat = np.frombuffer(self.values) if self.values else np.empty(0)  # no bytes: nothing that numpy would look at
+        flat = np.frombuffer(self.values) if self.values else np.empty(0)  # without records there is no buffer to view
         return flat.reshape(len(self.labels), features)
 
 
@@ -309,7 +309,7 @@ def _read(lines: io.BytesIO, layout: _Layout, leave_out: bool, name: str, conten
     values, labels, owners = found.values, found.labels, found.owners
     label, owner = layout.label, layout.owner
     separator, decimal = layout.read.separator.encode(), layout.read.decimal_comma
-    known: dict[bytes, str] = {}  # few texts occur often
+    known: dict[bytes, str] = {}  # usually a few texts occur many times
     for line in lines:
         try:
             cells = line.split(separator) if b'"' not in line else _quoted(line, layout.read.separator)
@@ -343,7 +343,7 @@ def _read(lines: io.BytesIO, layout: _Layout, leave_out: bool, name: str, conten
 
 
 def _quoted(line: bytes, separator: str) -> list[bytes]:
-    """The cells of a line with quotation marks; ValueError if they do not match."""
+    """Return the cells of a line with quotation marks; raise ValueError if they do not match."""
     try:
         cells = cells_of(line.decode("utf-8", "surrogateescape"), separator)
         return [cell.encode("utf-8", "surrogateescape") for cell in cells]
@@ -352,7 +352,7 @@ def _quoted(line: bytes, separator: str) -> list[bytes]:
 
 
 def _text(cell: bytes, known: dict[bytes, str]) -> str:
-    """A label or an owner; ValueError if it is empty or not UTF-8."""
+    """Return a label or an owner; raise ValueError if it is empty or not UTF-8."""
     found = known.get(cell)
     if found is None:
         found = known[cell] = cell.decode().strip()
@@ -362,12 +362,12 @@ def _text(cell: bytes, known: dict[bytes, str]) -> str:
 
 
 def _number(content: bytes, lines: io.BytesIO, line: bytes) -> int:
-    """The number of the line that was read last."""
+    """Return the number of the line that was read last."""
     return content.count(b"\n", 0, lines.tell() - len(line)) + 1
 
 
 def _fault(line: bytes, layout: _Layout) -> str:
-    """What is wrong with a line, and what to do."""
+    """Describe the fault of a line, and the remedy."""
     try:
         cells = [cell.strip() for cell in cells_of(line.decode("utf-8", "backslashreplace"), layout.read.separator)]
     except csv.Error as error:
@@ -409,5 +409,5 @@ def _is_number(cell: str) -> bool:
 
 
 def as_written(cells: list[str]) -> Column:
-    """Numbers if every cell is one, else the text itself."""
+    """Return numbers if every cell is one, and otherwise the texts."""
     return np.array([float(cell) for cell in cells]) if all(map(_is_number, cells)) else np.array(cells)

@@ -1,4 +1,4 @@
-"""Finds data files, unpacks them, and tells an altered file from the one that was meant."""
+"""Data files: finds them, unpacks them, and detects altered copies of known ones."""
 
 import bz2
 import contextlib
@@ -27,25 +27,25 @@ _DAMAGE = (lzma.LZMAError, EOFError, ValueError, OSError, zlib.error)
 
 
 def data_folder(folder: Path | str | None) -> Path | None:
-    """The folder given, else the one that the environment variable names, else none."""
+    """Return the given folder, or the one that the environment variable names; None without either."""
     chosen = folder or os.environ.get(_VARIABLE)
     return Path(chosen).expanduser() if chosen else None
 
 
 def downloads() -> Path:
-    """Where `crescendo data get` puts files and where a file is looked for last: a folder of the cache."""
+    """Return the cache folder where `crescendo data get` puts files; it is searched last."""
     return cache.folder() / "sets"
 
 
 class DataFile:
-    """A file of data, read once. Its content is what it holds, unpacked as the end of its name says."""
+    """A data file, read once. Its content is unpacked according to the suffix of its name."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     @classmethod
     def find(cls, names: Sequence[str], folder: Path | None, *, fall_back: bool = True) -> Self | None:
-        """The first of ``names``, plain or packed, in the folder; else, with ``fall_back``, among the downloads."""
+        """Find the first of ``names``, plain or packed, in the folder and then, with ``fall_back``, among the downloads."""
         places = [place for place in (folder, downloads() if fall_back else None) if place is not None]
         forms = [place / form for place in places for name in names for form in _forms(name)]
         return next((cls(path) for path in forms if path.is_file()), None)
@@ -67,17 +67,17 @@ class DataFile:
         raise DataError(f"{source} is not in {folder}, where {looked} were looked for; {how}")
 
     def beside(self, name: str) -> Self | None:
-        """The file ``name`` in the same folder, packed as the name says, plain, or packed in another way."""
+        """Return the file ``name`` in the same folder, packed as the name shows, plain, or packed in another way."""
         return self.find([name, _unpacked(Path(name))], self.path.parent, fall_back=False)
 
     @property
     def name(self) -> str:
-        """Its name without the end that says how it is packed."""
+        """The file's name without the suffix of its packing."""
         return _unpacked(self.path)
 
     @cached_property
     def raw(self) -> bytes:
-        """Its bytes as they are."""
+        """The file's bytes, still packed."""
         try:
             return self.path.read_bytes()
         except OSError as error:
@@ -94,7 +94,7 @@ class DataFile:
 
     @contextlib.contextmanager
     def opened(self) -> Iterator[BinaryIO]:
-        """The content, to read some of it."""
+        """Yield the content as a stream, to read some of it."""
         path = self.path
         try:
             content = _OPEN[path.suffix](path) if path.suffix in _OPEN else path.open("rb")
@@ -107,9 +107,9 @@ class DataFile:
             raise self._damaged(error) from error
 
     def check(self, known: KnownFile) -> None:
-        """Refuse a file that is not the known one.
+        """Refuse a file that differs from the known one.
 
-        A packed file whose own hash is known needs no unpacking to be trusted, so that a cached copy of it can be used at once.
+        A packed file whose hash is known need not be unpacked to be trusted, so its cached copy can be used at once.
         """
         if sha256(self.raw) != known.packed and (found := sha256(self.content)) != known.content:
             raise DataError(

@@ -1,8 +1,7 @@
-"""LIBSVM text, ``label index:value index:value ...`` with indices from 1, read in one compiled pass over the bytes.
+"""Reader of LIBSVM text, ``label index:value index:value ...`` with indices from 1, in one compiled pass over the bytes.
 
-Blank lines and ``# comments`` are passed over, lines may end in spaces or CR LF, a label may stand alone, and zeros that
-are written out are dropped, since they mean what a missing index means. Everything else is refused with its line number, or
-left out with its line, as the caller likes.
+Blank lines and ``# comments`` are skipped, lines may end in spaces or CR LF, a label may stand alone, and explicit zeros are
+dropped, since a missing index means zero. The caller chooses for any other line: refuse it with its number, or leave it out.
 """
 
 from __future__ import annotations
@@ -27,10 +26,10 @@ _LARGEST = int(np.iinfo(np.int32).max)
 
 
 def parse(content: bytes, name: str, features: int | None = None) -> tuple[csr_array, Floats]:
-    """The matrix and the raw labels of a LIBSVM text; ``name`` is what errors call it.
+    """Return the matrix and the raw labels of a LIBSVM text; errors call it ``name``.
 
-    Without ``features`` the largest index met is their number: pass it where it is known, since a part of a data set
-    need not use the last feature.
+    Pass the number of ``features`` if it is known, since a part of a data set need not use the last feature; the default is
+    the largest index in the text.
 
     >>> x, y = parse(b"+1 1:0.5 3:2\\n-1\\n", "two lines", features=4)
     >>> x.toarray().tolist(), y.tolist()
@@ -51,9 +50,9 @@ def parse(content: bytes, name: str, features: int | None = None) -> tuple[csr_a
 
 
 def parse_each(content: bytes, features: int) -> tuple[csr_array, Floats, int]:
-    """The same, with every line judged alone: one that is no record is left out. Also returns how many were.
+    """Parse every line alone and leave out those that are not a record; return the matrix, the labels and how many were left out.
 
-    A number that is written in full and is too large for a float is infinite, for the caller to leave its record out.
+    A number that is too large for a float becomes infinite, and the caller leaves its record out.
 
     >>> x, y, unreadable = parse_each(b"+1 1:0.5\\n-1 1:2 1:2\\n-1 9:1\\nwhat\\n-1 2:3", features=2)
     >>> x.toarray().tolist(), y.tolist(), unreadable
@@ -115,7 +114,7 @@ def _line_of(content: bytes, place: int) -> int:
 
 
 def _read_hard(content: bytes, hard: Ints, labels: Floats, values: Floats) -> int | None:
-    """Give the numbers that the kernel left to Python's float their value. Returns the place of the first infinite one."""
+    """Read the numbers that the kernel left to Python's float; return the place of the first infinite one."""
     infinite = None
     for place, cell in hard.tolist():
         found = _NUMBER.match(content, place)

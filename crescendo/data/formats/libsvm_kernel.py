@@ -1,10 +1,10 @@
-"""The compiled loop under `crescendo.data.formats.libsvm`; a module of its own, so that numba loads on the first parse.
+"""The compiled loop under `crescendo.data.formats.libsvm`; a separate module, so that numba loads on the first parse.
 
 Decimal to binary: a number is read as a whole number times a power of ten. When the whole number is at most 2**53 and the
 power at most 22 in size, both are exact in float64 and one multiplication or division rounds correctly (Clinger 1990).
 Otherwise their product is taken in double-double arithmetic (Dekker 1971), good to about 100 bits, and accepted if every
-number within its error rounds to the same float64 (Ziv 1991). What is left is *hard*: its place is noted, and Python's own
-float reads it afterwards. So every value is the one that float() gives.
+number within its error rounds to the same float64 (Ziv 1991). Any other number is *hard*: its place is noted, and Python's
+float() reads it afterwards. So every value equals the result of float().
 """
 
 from fractions import Fraction
@@ -18,20 +18,20 @@ from crescendo.core.arrays import Floats, Ints
 _Bytes = npt.NDArray[np.uint8]
 compiled = numba.njit(nogil=True, cache=True)
 
-LABEL, PAIR, ZERO, ORDER, LIMIT, NUMBER, FINITE = range(1, 8)  # what can be wrong with a word
+LABEL, PAIR, ZERO, ORDER, LIMIT, NUMBER, FINITE = range(1, 8)  # faults of a word
 _GOOD, _HARD, _BAD, _INFINITE = range(4)
 _EXACT = 2**53
 _WIDEST = 250  # the largest power of ten for double-double arithmetic, far from overflow and underflow
 _SATURATED = 10**18
 _POWERS = [Fraction(10) ** power for power in range(-_WIDEST, _WIDEST + 1)]
 _TENS = np.array([float(power) for power in _POWERS])  # 10**power is at _WIDEST + power, rounded;
-_RESTS = np.array([float(power - Fraction(float(power))) for power in _POWERS])  # and this is what the rounding left
+_RESTS = np.array([float(power - Fraction(float(power))) for power in _POWERS])  # and this is its rounding error
 _NEWLINE, _HASH, _COLON, _DOT, _PLUS, _MINUS = (ord(c) for c in "\n#:.+-")
 
 
 @compiled
 def room(text: _Bytes) -> tuple[int, int]:
-    """Upper bounds on the number of rows and of cells."""
+    """Return upper bounds on the number of rows and of cells."""
     lines, colons = 1, 0
     for byte in text:
         lines += byte == _NEWLINE
@@ -60,7 +60,7 @@ def _digits(text: _Bytes, at: int, whole: int) -> tuple[int, int]:
 
 @compiled
 def _halves(a: float) -> tuple[float, float]:
-    """Veltkamp's split into two numbers of at most 26 bits, whose products are exact."""
+    """Split into two numbers of at most 26 bits, whose products are exact (Veltkamp)."""
     wide = 134217729.0 * a  # 2**27 + 1
     high = wide - (wide - a)
     return high, a - high
@@ -68,7 +68,7 @@ def _halves(a: float) -> tuple[float, float]:
 
 @compiled
 def _product(whole: int, power: int) -> tuple[float, bool]:
-    """whole * 10**power, and whether it is sure to be rounded correctly."""
+    """Return whole * 10**power, and True if it is certainly rounded correctly."""
     ten, rest = _TENS[_WIDEST + power], _RESTS[_WIDEST + power]
     top = float(whole)
     below = float(whole - int(top))
@@ -84,7 +84,7 @@ def _product(whole: int, power: int) -> tuple[float, bool]:
 
 @compiled
 def _number(text: _Bytes, at: int) -> tuple[int, float, int]:
-    """Where the number that starts at ``at`` ends, its value, and whether it is good, hard, bad or infinite."""
+    """Read the number at ``at``; return its end, its value, and its state: good, hard, bad or infinite."""
     negative = False
     if at < text.size and (text[at] == _PLUS or text[at] == _MINUS):
         negative = text[at] == _MINUS
@@ -134,10 +134,10 @@ def fill(
     ends: Ints,
     hard: Ints,
 ) -> tuple[int, int, int, int, int]:
-    """Fill the arrays. Returns rows, hard numbers, lines left out, and (error, place) with error 0 when all is well.
+    """Fill the arrays; return rows, hard numbers, lines left out, and (error, place) with error 0 if there is none.
 
-    A row of ``hard`` is (place in the text, cell), where a label counts as cell ``-1 - row``. With ``leave_out`` a line that is
-    no record takes back what it wrote, and the next one is read; without, the first such line ends it.
+    A row of ``hard`` is (place in the text, cell), where a label counts as cell ``-1 - row``. With ``leave_out`` the cells of a
+    line that is not a record are discarded and reading continues; otherwise the first such line ends it.
     """
     at, row, cell, difficult, bad = 0, 0, 0, 0, 0
     while at < text.size:

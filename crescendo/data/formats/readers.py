@@ -1,4 +1,4 @@
-"""Files to matrices and raw labels: what each format means by a training and a test part."""
+"""Readers of record files: each format's matrix, raw labels, and training and test part."""
 
 import io
 import math
@@ -28,23 +28,23 @@ from crescendo.data.tables.feature_schema import Schema
 from crescendo.errors import ConfigError, DataError
 
 _VERSION = 1  # of the parsed form in the cache
-_KINDS = (  # of files that people have and that are none of ours
+_KINDS = (  # common kinds of files that are not read
     "npy feather arrow orc avro json jsonl yaml toml xml html md pkl pickle zip 7z rar tar tgz zst arff h5 hdf5 xls "
     "xlsx ods doc docx pdf mat rds dta sav sas7bdat db sqlite sqlite3 pt pth onnx safetensors jpg jpeg png gif tif tiff bmp webp "
     "mp3 mp4 wav py so dll exe bin"
 )
 _TABLES = {".csv": "csv", ".tsv": "csv", ".tab": "csv", ".parquet": "parquet", ".pq": "parquet", ".npz": "npz"}
-_THREE = re.compile(rb'(?:^|[;\t\r\n" -])[0-9]{1,3}\.[0-9]{3}(?:[;\t\r\n".]|$)')  # 1.234 beside a semicolon or a tab
+_THREE = re.compile(rb'(?:^|[;\t\r\n" -])[0-9]{1,3}\.[0-9]{3}(?:[;\t\r\n".]|$)')  # 1.234 next to a semicolon or a tab
 _ZERO_FIRST = re.compile(rb'(?:^|[,;\t\r\n"])0[0-9]')  # in a cell such as 007
 _OTHERS = {f".{kind}" for kind in _KINDS.split()}
 
 
 class RecordFile(DataFile):
-    """A file of records, read as the end of its name says; LIBSVM text if it says nothing."""
+    """A file of records, read according to the suffix of its name; LIBSVM text if the suffix is unknown."""
 
     @property
     def kind(self) -> str:
-        """What it is read as, by its name alone.
+        """The format of the file, by its name alone.
 
         >>> [RecordFile(Path(name)).kind for name in ("mine.CSV.gz", "train-images-idx3-ubyte", "a9a.t")]
         ['csv', 'idx', 'libsvm']
@@ -64,22 +64,22 @@ class RecordFile(DataFile):
 
     @property
     def is_table(self) -> bool:
-        """Whether it has columns with names."""
+        """True if the file has columns with names."""
         return self.kind in ("csv", "parquet")
 
     def columns(self) -> list[str] | None:
-        """The names in the header line of a csv; None for a file of another kind, and for a pipe, which can be read only once."""
+        """Return the names in a csv's header line; None for another format, and for a pipe, which can be read only once."""
         if not self.path.is_file() or self.kind != "csv":
             return None
         with self.opened() as content:
             return csv_table.header(content, str(self.path), unnamed=True).names
 
     def names(self) -> list[str]:
-        """The names of a table's columns, of either kind."""
+        """Return the names of a table's columns, csv or Parquet."""
         return self.columns() or list(self.table().columns)
 
     def table(self, wanted: Sequence[str] | None = None, *, alone: bool = False, least: int = 2) -> Table:
-        """The cells of a csv or a Parquet file, ``alone`` with each record read by itself; a csv has ``least`` columns."""
+        """Return the cells of a table; with ``alone`` read each record by itself. A csv needs at least ``least`` columns."""
         if self.kind == "parquet":
             return table_files.parquet_table(self.content, str(self.path), wanted)
         return table_files.csv_table(self.content, str(self.path), wanted, alone=alone, least=least)
@@ -95,11 +95,11 @@ class RecordFile(DataFile):
         schema: Schema | None = None,
         keys: TableKeys | None = None,
     ) -> Raw:
-        """The records of a file of the user's own.
+        """Read the records of a user's file.
 
-        With ``leave_out`` each record is judged alone, by what the file's name, its header and the options say: one that does
-        not fit is left out and counted. Without ``test`` no test part is looked for beside the file. A table becomes features by
-        ``schema``; with ``keys`` its own cells may be looked at to draft one; without both it must be all numbers.
+        With ``leave_out`` each record is judged alone, by the file's name, its header and the options: a record that does not fit
+        is left out and counted. Without ``test`` the file's folder is not searched for a test part. A table becomes features by
+        ``schema``; with ``keys`` a schema may be drafted from the cells; without both all cells must be numbers.
         """
         kind, path = self.kind, self.path
         if not self.is_table:
@@ -117,7 +117,7 @@ class RecordFile(DataFile):
     def _table(
         self, label: str | None, column: str | None, schema: Schema | None, keys: TableKeys | None, leave_out: bool
     ) -> Raw:
-        """A table of numbers alone is used as it is written, unless the user has something to say about its columns."""
+        """Read a table. Numbers alone are used as written, unless the user sets options for the columns."""
         assert not (leave_out and keys is not None), "a private run never looks at its records"
         if schema is not None:
             return table_records.by_schema(self.table(alone=leave_out), schema, label, column, leave_out)
@@ -141,7 +141,7 @@ class RecordFile(DataFile):
         return table_records.by_looking(self.table(), keys, label, column)
 
     def _holds_no_amounts(self, raw: Raw) -> bool:
-        """Whether some features are codes or dates, or written with points between thousands, which only the cells show."""
+        """Return True if some features are codes or dates, or have points between thousands, which only the cells show."""
         if hold_no_amounts({name: raw.x[:, at] for at, name in enumerate(raw.names)}):
             return True
         if _ZERO_FIRST.search(self.content) is None and _THREE.search(self.content) is None:
@@ -150,7 +150,7 @@ class RecordFile(DataFile):
         return hold_no_amounts(table.columns) or hides_thousands(table)
 
     def libsvm(self, features: int | None, verified: str | None = None) -> Raw:
-        """The records of LIBSVM text, kept in the cache; ``verified`` is the sha256 that its content was found to have."""
+        """Read LIBSVM text through the cache; ``verified`` is the sha256 that its content was checked against."""
 
         def build() -> cache.Arrays:
             x, y = libsvm.parse(self.content, str(self.path), features or _features_of(sha256(self.content)))
@@ -162,7 +162,7 @@ class RecordFile(DataFile):
         return Raw(csr(made["values"], made["indices"], made["ends"], shape), made["labels"])
 
     def pictures(self, labels: DataFile) -> Raw:
-        """Images with their labels, and pixels from 0 to 1."""
+        """Return images with their labels, pixels scaled to 0..1."""
         pixels, numbers = _parse_idx(self.content, str(self.path), 3), _parse_idx(labels.content, str(labels.path), 1)
         if len(pixels) != len(numbers):
             raise DataError(
@@ -171,9 +171,9 @@ class RecordFile(DataFile):
         return Raw(pixels.reshape(len(pixels), -1).astype(np.float32) / np.float32(255), numbers)
 
     def _libsvm(self, features: int | None, leave_out: bool, test: bool) -> Raw:
-        """Any LIBSVM file; its test part is the file of the same name with ``.t`` added, if there is one beside it.
+        """Read any LIBSVM file; its test part is the file with ``.t`` added to the name in the same folder, if there is one.
 
-        With ``leave_out`` nothing of it is kept in the cache, which is no place for somebody's records.
+        With ``leave_out`` the file is not cached: the cache is no place for private records.
         """
 
         def part(file: RecordFile) -> Raw:
@@ -198,7 +198,7 @@ class RecordFile(DataFile):
         return replace(train, test=held_out)
 
     def _idx(self, test: bool) -> Raw:
-        """Images in the layout of MNIST; labels, and a t10k test part, are found beside them by name."""
+        """Read images in the layout of MNIST; find labels and a t10k test part by name in the same folder."""
 
         def part(images: RecordFile) -> Raw:
             named = images.path.name.replace("images", "labels").replace("idx3", "idx1")
@@ -225,7 +225,7 @@ def _only_for_tables(label: str | None, schema: Schema | None, keys: TableKeys |
 
 
 def _features_of(content: str) -> int | None:
-    """The feature count of a LIBSVM file given by path, if the sha256 of its content is a known one."""
+    """Return the feature count of a LIBSVM file given by path, if its sha256 is a known one."""
     for known in SETS.values():
         if content in (known.train.content, known.test and known.test.content):
             return known.features
@@ -236,7 +236,7 @@ def _features_of(content: str) -> int | None:
 
 
 def _parse_idx(content: bytes, name: str, dimensions: int) -> npt.NDArray[np.uint8]:
-    """The array of bytes in an IDX file that must have this many dimensions: 3 for images, 1 for labels.
+    """Return the array of bytes in an IDX file; refuse one without ``dimensions`` dimensions: 3 for images, 1 for labels.
 
     A big-endian header (type, number of dimensions, sizes) comes first, and then the bytes.
 
@@ -255,14 +255,14 @@ def _parse_idx(content: bytes, name: str, dimensions: int) -> npt.NDArray[np.uin
     return np.frombuffer(content, dtype=np.uint8, offset=start).reshape(shape)
 
 
-# -- npz files of a user's own: arrays x and y ---------------------------------------------------------------------------
+# -- a user's npz files: arrays x and y ----------------------------------------------------------------------------------
 
 
 def _read_npz(content: bytes, name: str, leave_out: bool = False) -> Raw:
-    """An npz with ``x`` and ``y`` (or ``x_train`` and ``y_train``), perhaps ``x_test`` and ``y_test``.
+    """Read an npz with ``x`` and ``y`` (or ``x_train`` and ``y_train``), perhaps ``x_test`` and ``y_test``.
 
     Every other array with one value per record is a column to split by. Images are flattened to a row each. With ``leave_out``
-    a record that is not finite is no reason to refuse the others, and every float is a float64, whatever else the array holds.
+    records that are not finite are accepted, for the caller to leave out, and every number becomes a float64.
     """
     arrays = npz_arrays(content, name)
     x, y = (_array(arrays, key, name) for key in ("x", "y"))
@@ -274,7 +274,7 @@ def _read_npz(content: bytes, name: str, leave_out: bool = False) -> Raw:
 
 
 def npz_arrays(content: bytes, name: str) -> dict[str, Array]:
-    """The arrays of an npz by name; DataError, in a sentence, for one that is damaged or holds Python objects."""
+    """Return the arrays of an npz by name; refuse a file that is damaged or holds Python objects."""
     try:
         with np.load(io.BytesIO(content), allow_pickle=False) as entry:
             if not hasattr(entry, "files"):
@@ -299,7 +299,7 @@ def _array(arrays: dict[str, Array], key: str, name: str) -> Array:
 
 
 def _pair(x: Array, y: Array, name: str, keys: tuple[str, str], leave_out: bool) -> tuple[Array, Array]:
-    """Features and labels of equal length, a row of numbers for each label."""
+    """Return features and labels of equal length, one row of numbers per label."""
     if x.ndim < 2 or y.ndim != 1 or len(x) != len(y):
         raise DataError(
             f"{name} has {keys[0]} of shape {x.shape} and {keys[1]} of shape {y.shape}; one row and one label each"

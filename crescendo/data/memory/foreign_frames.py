@@ -1,4 +1,4 @@
-"""Tables of other libraries as data frames of pandas: Arrow tables, polars, Hugging Face data sets."""
+"""Conversion of other libraries' tables to pandas data frames: Arrow tables, polars, Hugging Face data sets."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from crescendo.errors import DataError
 
 
 def as_frame(values: Any) -> Any:
-    """Return a table that another library made as a data frame of pandas, and anything else as it is.
+    """Convert another library's table to a pandas data frame; return any other value unchanged.
 
     >>> as_frame([1, 2])
     [1, 2]
@@ -53,7 +53,7 @@ def _library(values: Any) -> str:
 
 
 def _is_table(values: Any) -> bool:
-    """Whether a value is a table of named columns, by the protocols and names that such libraries share."""
+    """Return True for a table of named columns, judged by the protocols and names that such libraries share."""
     kind = type(values)
     if isinstance(values, type) or not (hasattr(kind, "column_names") or hasattr(kind, "columns")):
         return False
@@ -61,7 +61,7 @@ def _is_table(values: Any) -> bool:
 
 
 def _with_pictures(values: Any, frame: Any) -> Any:
-    """Columns of pictures as arrays: Arrow has them as the bytes of a file, and Hugging Face decodes those."""
+    """Replace columns of pictures by arrays: Arrow holds the bytes of a file, and Hugging Face decodes them."""
     features = getattr(values, "features", None)
     for name, kind in features.items() if isinstance(features, dict) else ():
         if type(kind).__name__ == "Image":
@@ -70,7 +70,7 @@ def _with_pictures(values: Any, frame: Any) -> Any:
 
 
 def stacked(frame: Any, label: str | None) -> Any:
-    """Return a data frame's only column beside the label as one array, if its cells are arrays; else the frame."""
+    """Return a data frame's only feature column as one array if its cells are arrays, and otherwise the frame."""
     names = [name for name in frame.columns if name != label]
     cells = frame[names[0]].tolist() if len(names) == 1 and len(frame) else []
     if not cells or not all(isinstance(cell, list | np.ndarray) for cell in cells):

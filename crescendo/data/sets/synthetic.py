@@ -1,4 +1,4 @@
-"""Logistic data whose exact minimiser is known before anybody trains.
+"""Synthetic logistic data with an exactly known minimiser.
 
 Labels are drawn at random, and then the features are moved so that the gradient at the chosen w* vanishes. A record is
 
@@ -53,7 +53,7 @@ class Synthetic:
 
     @classmethod
     def of(cls, text: str) -> Self:
-        """Options as a source has them after its colon.
+        """Parse the options after the colon of a source.
 
         >>> Synthetic.of("rows=500,features=3")
         Synthetic(rows=500, features=3, l2=0.0)
@@ -75,7 +75,7 @@ class Synthetic:
         return cls(**given)
 
     def load(self, test: float, seed: int) -> Dataset:
-        """The training part with its minimiser, and a test part by the same law that is the share ``test`` of all records."""
+        """Return the training part with its minimiser, and a test part by the same law, the share ``test`` of all records."""
         rng = stream(seed, Purpose.SPLIT, round=_DRAW)
         direction = rng.normal(size=self.features)
         direction /= np.linalg.norm(direction)
@@ -104,7 +104,7 @@ class Synthetic:
 
 
 def _numbers(signs: Floats) -> Floats:
-    """Class numbers of the labels -1 and +1."""
+    """Return the class numbers of the labels -1 and +1."""
     return np.where(signs > 0, 1.0, 0.0)
 
 
@@ -114,7 +114,7 @@ def _residual(along: Floats, labels: Floats, norm: float) -> Floats:
 
 
 def _calibrate(along: Floats, labels: Floats, norm: float, l2: float) -> tuple[float, float]:
-    """Slope a and offset b with, for t = a along + b: mean r = 0 and mean r t = l2 norm, where r = residual(t)."""
+    """Return slope a and offset b such that, for t = a along + b, mean r = 0 and mean r t = l2 norm, where r = residual(t)."""
     a, b = 1.0, 0.0
     for _ in range(60):
         t = a * along + b
