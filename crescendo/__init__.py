@@ -3,22 +3,22 @@
 How the folders fit, from the inside out:
 
 core        the algorithm: Server and Client, state machines that do no I/O      schedules   sizes, steps, delays
-data        where records come from       objectives  what is learned            privacy     mechanisms, guarantees
-worker      one client's work: a Client joined to its data, objective and mechanism
+data        sources of records            objectives  models and losses          privacy     mechanisms, guarantees
+worker      one client at work: a Client with its data, objective and mechanism
 simulator   drives workers on a virtual clock                                    algorithms  rivals on the same simulator
-federation  what both sides agree on      storage     journal and ledger         network     drives workers over gRPC
+federation  the terms of both sides       storage     journal and ledger         network     drives workers over gRPC
 audit       attacks on releases           config      the run file               runs        a configured run, start to finish
 report      runs and studies as pages     studies     comparisons and sweeps     projects    a new project's files
-calls       what a program calls          cli         the commands
+calls       the Python interface          cli         the commands
 
-The folder `lab` beside the package has the experiments, contests and benchmarks that test it.
+The folder `lab` next to the package has the experiments, contests and benchmarks that test it.
 """
 
 from __future__ import annotations
 
 from crescendo.errors import ConfigError, CrescendoError, DataError, PeerError, Refused, UsageError
 
-TYPE_CHECKING = False  # typing takes time to load, and until `__main__` begins an interrupt is a traceback
+TYPE_CHECKING = False  # importing typing takes time, and an interrupt before `__main__` starts prints a traceback
 if TYPE_CHECKING:
     from typing import Any
 
@@ -54,7 +54,7 @@ __all__ = [
 
 
 def __dir__() -> list[str]:
-    """Every public name, those that are not loaded yet among them, and what Python itself keeps in a module."""
+    """Return every public name, loaded or not, and the names that Python keeps in a module."""
     kept = {name for name in globals() if name.startswith("__") and name.endswith("__")}
     return sorted(kept | set(__all__))
 

@@ -1,4 +1,4 @@
-"""The command `crescendo`, also `python -m crescendo`. It imports nothing that takes time before it can be interrupted."""
+"""Entry point of `crescendo` and `python -m crescendo`. It handles Ctrl-C before it imports anything slow."""
 
 import os
 
@@ -6,7 +6,7 @@ from crescendo.interrupts import leave_at_once
 
 
 def main() -> None:
-    """Run the command line. Ctrl-C while it is still being loaded ends it like Ctrl-C later on: one line, exit code 130."""
+    """Run the command line. Ctrl-C during loading has the same effect as later: one line and exit code 130."""
     leave_at_once()
     _open_streams()
     from crescendo.cli.main import app
@@ -15,7 +15,7 @@ def main() -> None:
 
 
 def _open_streams() -> None:
-    """Whoever started us may have closed stdin, stdout or stderr; the next file opened would take its place and be written to."""
+    """Open stdin, stdout and stderr if the parent process closed them; else the next files opened would take their numbers."""
     while (opened := os.open(os.devnull, os.O_RDWR)) <= 2:
         pass
     os.close(opened)

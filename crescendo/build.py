@@ -1,4 +1,4 @@
-"""Build id: tells two builds apart that have the same version."""
+"""Build id: distinguishes two builds of the same version."""
 
 import hashlib
 from functools import lru_cache
@@ -6,12 +6,12 @@ from pathlib import Path
 
 import crescendo_dp
 
-DIGITS = 12  # hex, of the hash
+DIGITS = 12  # hex digits of the hash
 
 
 @lru_cache(maxsize=1)
 def build_id() -> str:
-    """The first digits of a hash of the files of `crescendo` and `crescendo_dp` as they are installed here.
+    """Return the first digits of a hash of the installed files of `crescendo` and `crescendo_dp`.
 
     >>> len(build_id()), build_id() == build_id()
     (12, True)

@@ -1,6 +1,6 @@
-"""Everything Crescendo raises on purpose. A message says what happened, whose fault it is and what to do.
+"""Errors that Crescendo raises on purpose. A message states what happened, whose fault it is and what to do.
 
-The errors that `crescendo_dp` raises as well are its own, so that one ``except`` catches both packages.
+Errors that `crescendo_dp` raises too are defined there, so that one ``except`` catches both packages.
 """
 
 from crescendo_dp.errors import ConfigError, CrescendoError, DataError, OwnCodeError, Refused, UsageError
@@ -18,8 +18,8 @@ __all__ = [
 
 
 class PeerError(CrescendoError):
-    """The other side broke the protocol. Drop its message and go on; nothing was changed."""
+    """The other side broke the protocol. Drop its message and go on; the state is unchanged."""
 
 
 class Diverged(UsageError):
-    """A run's numbers grew beyond what floats hold; a smaller step size often helps."""
+    """A run's numbers exceeded the range of floats; a smaller step size often helps."""

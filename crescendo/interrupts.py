@@ -1,8 +1,8 @@
-"""Ctrl-C, heeded wherever it comes.
+"""Interrupts: makes sure that Ctrl-C stops a command, wherever it arrives.
 
-Python makes an exception of it at whatever the main thread is doing. In a callback (of a weak reference, or of the collector)
-that exception is printed and dropped, and a library may catch it or turn it into another. So an interrupt is noted as well, and
-what can stop asks for the note.
+Python raises KeyboardInterrupt at any point of the main thread. In a callback (of a weak reference or of the garbage collector)
+Python prints and drops the exception, and a library may catch it or turn it into another. So the handler also notes the
+interrupt, and commands check for the note where they can stop.
 """
 
 import os
@@ -12,19 +12,19 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-AGAIN = 0.05  # seconds after which an interrupt that was dropped comes again
+AGAIN = 0.05  # seconds after which a dropped interrupt is raised again
 _noted = False
 
 
 def leave_at_once() -> None:
-    """Until a command begins, an interrupt ends the process at once; not if nobody heeds it, as under nohup."""
+    """Let an interrupt end the process at once until a command begins, unless interrupts are ignored, as in the background."""
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, _leave)
 
 
 @contextmanager
 def heeded() -> Iterator[None]:
-    """While a command lasts, an interrupt is a KeyboardInterrupt that cannot be lost; only after `leave_at_once`."""
+    """During a command, turn an interrupt into a KeyboardInterrupt that cannot be lost. Works only after `leave_at_once`."""
     global _noted
     if signal.getsignal(signal.SIGINT) is not _leave:
         yield
@@ -40,18 +40,18 @@ def heeded() -> Iterator[None]:
 
 
 def noted() -> bool:
-    """Has an interrupt come to the command that runs?"""
+    """Return whether the running command has been interrupted."""
     return _noted
 
 
 def check() -> None:
-    """A place where a command can stop: KeyboardInterrupt if an interrupt has come, whatever became of its exception."""
+    """Raise KeyboardInterrupt if the command has been interrupted, even if the first exception was lost."""
     if _noted:
         raise KeyboardInterrupt
 
 
 def _leave(number: int, frame: FrameType | None) -> None:
-    """Nothing is begun, so nothing needs tidying up; an exception could be swallowed or turned into another by an import."""
+    """Exit at once: there is nothing to clean up yet, and an import could swallow an exception or turn it into another."""
     os.write(2, b"crescendo: stopped\n")
     os._exit(130)
 
@@ -63,7 +63,7 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
 
 
 def _dropped(what: "sys.UnraisableHookArgs") -> None:
-    """What was raised in a callback, from which it cannot spread: an interrupt comes again when the callback is over."""
+    """Handle an exception raised in a callback, from which it cannot propagate: raise an interrupt again after the callback."""
     if what.exc_type is not KeyboardInterrupt:
         sys.__unraisablehook__(what)
         return

@@ -1,8 +1,9 @@
-"""The machine as the network and the storage use it: time, threads, chance, and what changes on a disk.
+"""System calls used by the network and the storage: time, threads, randomness, and changes to a disk.
 
-They ask by attribute, ``system.monotonic()``, and keep no name of their own. Each name is the standard library's, with nothing
-in between; the tests of `tests/network/virtual` put a virtual clock, threads that take turns and a disk that tears in their
-place, and run the same code. What only reads a file is not here: a disk is simulated by what reaches it.
+Callers use them as attributes, ``system.monotonic()``, and do not import the names. Each name is the standard library's
+function itself; the tests of `tests/network/virtual` replace it by a virtual clock, by threads that take turns or by a disk that
+tears and loses unsynced writes, and run the same code. Code that only reads files does not need this module: the virtual disk
+simulates writes alone.
 """
 
 from concurrent.futures import ThreadPoolExecutor

@@ -1,7 +1,7 @@
-"""Tables of a TOML file, checked: their keys in words, and one sentence for what is wrong with one.
+"""Checked tables of TOML files: their keys with descriptions, and a one-sentence error for a mistake.
 
-Run files, policies and the schedule of terms are made of them. A mistake is named by the key's dotted path, what it is now and
-what would be right.
+Run files, policies and the schedule of terms consist of them. An error names the key by its dotted path, with its present value
+and the values allowed.
 """
 
 import difflib
@@ -22,7 +22,7 @@ from crescendo.errors import ConfigError
 
 warnings.filterwarnings(
     "ignore", r'Field name "schema" in "\w+" shadows', UserWarning
-)  # a method of old that none uses
+)  # a deprecated method of pydantic that no caller uses
 
 COUNT = "a whole number of at least 1"
 WHOLE = "a whole number of at least 0"
@@ -33,7 +33,7 @@ NUMBER = "a number"
 
 
 def key(default: Any, right: str, says: str, **limits: Any) -> Any:
-    """One key of the run file: ``right`` completes "must be ..", ``says`` is its line in the reference."""
+    """Declare a key of a file: ``right`` completes "must be ..", ``says`` is its line in the reference."""
     return Field(default, title=right, description=says, **limits)
 
 
@@ -47,11 +47,11 @@ def one_of(*words: str) -> str:
 
 
 AS_TUPLE = BeforeValidator(lambda value: tuple(value) if isinstance(value, list) else value)
-"""TOML and JSON have lists for tuples."""
+"""Turns a list into a tuple, which TOML and JSON lack."""
 
 
 def number_as(name: str) -> BeforeValidator:
-    """A bare number is short for ``{kind = "constant", <name> = number}``, a list for ``{kind = "list", ..}``."""
+    """Accept a bare number as short for ``{kind = "constant", <name> = number}``, and a list for ``{kind = "list", ..}``."""
 
     def spell_out(value: object) -> object:
         if isinstance(value, int | float) and not isinstance(value, bool):
@@ -62,13 +62,13 @@ def number_as(name: str) -> BeforeValidator:
 
 
 class Section(BaseModel):
-    """Strict: "3" is no number and 1 no truth value, since TOML can say what it means."""
+    """A strict table: "3" is not a number and 1 is not a boolean, since TOML distinguishes them."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
     @classmethod
     def checked(cls, raw: Any, what: str) -> Self:
-        """The table that plain data say; ConfigError, in one sentence, for what is none. ``what`` begins a list of its keys."""
+        """Check plain data and return the table, or raise ConfigError with one sentence. ``what`` begins a list of its keys."""
         try:
             return cls.model_validate(raw)
         except ValidationError as error:
@@ -76,7 +76,7 @@ class Section(BaseModel):
 
     @classmethod
     def every_key(cls, before: str = "") -> dict[str, FieldInfo]:
-        """Every key of a file by its dotted path; the tables of a kind as ``schedule.sizes.power.scale``."""
+        """Return every key of a file by its dotted path; a key of a kind's table is ``schedule.sizes.power.scale``."""
         found: dict[str, FieldInfo] = {}
         for name, field in cls.model_fields.items():
             if name == "kind" and field.title is None:
@@ -92,7 +92,7 @@ class Section(BaseModel):
 
 @dataclass(frozen=True)
 class KindOf:
-    """A note on a key: its value is one of several tables, told apart by ``kind`` and known when a file is read, not before."""
+    """A note on a key: its value is one of several tables with a ``kind``, which are registered before a file is read."""
 
     models: Callable[[], tuple[type[Section], ...]]
 
@@ -105,9 +105,9 @@ class KindOf:
 
 @dataclass(frozen=True)
 class KnownWord:
-    """A note on a key: its word, or each word of its list, is one that is known when a file is read, not before.
+    """A note on a key: its word, or each word of its list, is among the words registered by the time a file is read.
 
-    ``right`` says which, to complete "must be ..".
+    ``right`` lists them, to complete "must be ..".
     """
 
     known: Callable[[str], bool]
@@ -123,7 +123,7 @@ class KnownWord:
 
 
 def right_of(field: FieldInfo) -> str | None:
-    """What a key's value must be, to complete "must be .."."""
+    """Return the allowed values of a key, to complete "must be .."."""
     late = [note for note in field.metadata if isinstance(note, KnownWord)]
     return late[0].right() if late else field.title
 
@@ -138,7 +138,7 @@ _DATA = (".csv", ".tsv", ".npz", ".npy", ".parquet", ".svm", ".libsvm")
 
 
 def read_toml(path: Path, what: str, hint: str) -> dict[str, Any]:
-    """A file of UTF-8, with the byte order mark that some editors put first or without; ConfigError for what is none."""
+    """Read a TOML file in UTF-8, with or without a byte order mark. Raise ConfigError, with the ``hint``, if it is not one."""
     try:
         return tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except FileNotFoundError:
@@ -154,12 +154,12 @@ def read_toml(path: Path, what: str, hint: str) -> dict[str, Any]:
             raise ConfigError(f"{path} is a data file, not a {what}; a run file names it as data.source") from None
         reason = str(error)
         raise ConfigError(f"{path} is not valid TOML: {reason[:1].lower()}{reason[1:]}") from None
-    except (RecursionError, ValueError):  # tables in tables in tables, or a number of thousands of digits
+    except (RecursionError, ValueError):  # deeply nested tables, or a number with thousands of digits
         raise ConfigError(f"{path} is nested too deeply, or has a number that is too long; {hint}") from None
 
 
 def show(value: Any) -> str:
-    """A value as the user's file has it, short enough for a sentence.
+    """Return a value as written in a file, short enough for a sentence.
 
     >>> print(show(True), show("a"), show([1, 2]), show({"a": 1}), show("x" * 99))
     true "a" [1, 2] a table "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx..."
@@ -176,7 +176,7 @@ def show(value: Any) -> str:
 
 
 def _explain(error: ValidationError, raw: Any, whole: type[Section], what: str) -> str:
-    """One sentence for the first mistake; a key we do not know goes first, as it often explains a missing one."""
+    """Return a sentence on the first mistake. An unknown key comes first, as it often explains a missing one."""
     found = error.errors(include_url=False)
     first = min(found, key=lambda item: item["type"] != "extra_forbidden")
     path, field, model, value = _locate(first["loc"], raw, whole)
@@ -228,7 +228,7 @@ def _unknown(path: Sequence[str], model: type[Section], whole: type[Section], wh
 def _locate(
     loc: Sequence[int | str], raw: Any, whole: type[Section]
 ) -> tuple[list[str], FieldInfo | None, type[Section], Any]:
-    """Follow pydantic's location through the user's own values: it also names unions and spelled-out tables."""
+    """Follow pydantic's location, which also names unions and spelled-out tables, through the user's values."""
     path: list[str] = []
     model = whole
     field: FieldInfo | None = None
@@ -237,7 +237,7 @@ def _locate(
         chosen = next((choice for choice in choices if _kind(choice) == step), None)
         choices = []
         if not isinstance(raw, dict) or (field is not None and not _models(field)):
-            break  # a number in a list, the spelled-out form of a short one, or a table where there is none: the key is to blame
+            break  # a number in a list, the spelled-out form of a short one, or a missing table: report the key itself
         if chosen is not None:
             model = chosen
             continue

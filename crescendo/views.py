@@ -1,6 +1,6 @@
-"""Views: facts as lines of text and as a plain HTML table, for what a notebook shows, and figures that can be written.
+"""Views for notebooks: facts as lines of text and as a plain HTML table, and figures that can be written to files.
 
-Tables have no colours, so light and dark both read.
+Tables have no colours, so they are readable in light and dark.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Rows = Sequence[Sequence[str]]
 
 
 def text_table(rows: Rows) -> str:
-    """Columns below each other; all but the first and the last are numbers and stand to the right.
+    """Return rows as aligned columns; all but the first and the last are numbers, aligned to the right.
 
     >>> print(text_table([("rounds", "9", "that grow"), ("accuracy", "0.8412", "on the test part")]))
     rounds         9  that grow
@@ -38,7 +38,7 @@ def text_table(rows: Rows) -> str:
 
 
 def html_table(rows: Rows, head: Sequence[str] = ()) -> str:
-    """The same for a notebook; whatever the cells hold is text, not markup.
+    """Return rows as an HTML table with escaped cells.
 
     >>> html_table([("a", "<b>")])
     "<table><tr><td style='text-align:left'>a</td><td style='text-align:left'>&lt;b&gt;</td></tr></table>"
@@ -60,7 +60,7 @@ def _html_row(row: Sequence[str]) -> str:
 
 
 def html_lines(lines: Iterable[str]) -> str:
-    """Sentences, a paragraph each.
+    """Return each sentence as an HTML paragraph.
 
     >>> html_lines(["1 < 2"])
     '<p>1 &lt; 2</p>'
@@ -69,7 +69,7 @@ def html_lines(lines: Iterable[str]) -> str:
 
 
 def plotted(*traces: Any) -> Any:
-    """A plotly figure of ``traces`` that is written as PDF, SVG or PNG by matplotlib, where plotly's kaleido is not installed."""
+    """Return a plotly figure of ``traces`` that matplotlib writes as PDF, SVG or PNG if plotly's kaleido is not installed."""
     return _drawable()(data=list(traces))
 
 
@@ -98,10 +98,10 @@ _DRAWN = ("pdf", "svg", "png")
 
 
 def _drawn(figure: Any, form: str) -> bytes:
-    """The lines of a plotly figure as matplotlib draws them."""
+    """Draw the lines of a plotly figure with matplotlib."""
     if form not in _DRAWN:
         raise ConfigError(
-            f"a figure is written as {', '.join(_DRAWN)}, not as {form or 'nothing'}; for a page write "
+            f"a figure can be written as {', '.join(_DRAWN)}, not as {form or 'nothing'}; for a page write "
             "figure.write_html('plot.html')"
         )
     try:
@@ -109,7 +109,7 @@ def _drawn(figure: Any, form: str) -> bytes:
         from matplotlib.figure import Figure
     except ModuleNotFoundError:
         raise ConfigError(
-            f"a figure is written as {form} by matplotlib; install it with pip install 'crescendo-fl[plots]', or write a page: "
+            f"writing a figure as {form} needs matplotlib; install it with pip install 'crescendo-fl[plots]', or write a page: "
             "figure.write_html('plot.html')"
         ) from None
     drawing: Any = Figure(figsize=(7, 4.5), layout="constrained")

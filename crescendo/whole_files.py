@@ -1,4 +1,4 @@
-"""Whole files: a file is there under its name with all of its bytes on disk, or not at all; only its owner may read it."""
+"""Whole files: a file appears under its name with all its bytes on disk, or not at all; only its owner may read it."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -15,16 +15,16 @@ PRIVATE_FILE, PRIVATE_FOLDER = 0o600, 0o700  # modes
 def whole_file(
     path: Path, suffix: str = ".draft", check: Callable[[Path], None] = lambda draft: None
 ) -> Iterator[BinaryIO]:
-    """Write a file beside ``path``, sync it, and only then give it its name.
+    """Write a draft next to ``path``, sync it, and only then rename it to ``path``.
 
-    ``check`` looks at the synced draft; if it raises, or the writing does, whatever stood at ``path`` stays, and the draft goes:
-    on a full disk it would hold what little room is left.
+    ``check`` examines the synced draft. If it raises, or the writing does, the file at ``path`` stays as it was and the draft is
+    removed: on a full disk it would take up the last free space.
     """
     draft = path.with_suffix(suffix)
     handle = system.open_file(draft, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, PRIVATE_FILE)
     try:
         with blamed_on(path), system.fdopen(handle, "wb") as file:
-            os.fchmod(handle, PRIVATE_FILE)  # a draft that a kill left may have another mode
+            os.fchmod(handle, PRIVATE_FILE)  # a draft left by a killed process may have another mode
             yield file
             file.flush()
             system.fsync(handle)
@@ -39,7 +39,7 @@ def whole_file(
 
 @contextmanager
 def blamed_on(path: Path) -> Iterator[None]:
-    """Errors of the system that name no file, as those of a full disk, name ``path``: a user must know which disk it is."""
+    """Add ``path`` to errors of the system that name no file, such as a full disk, so that the user knows which disk it is."""
     try:
         yield
     except OSError as error:
@@ -49,7 +49,7 @@ def blamed_on(path: Path) -> Iterator[None]:
 
 
 def make_folder(folder: Path) -> None:
-    """Make a folder that only its owner may enter, with the folders above it, and be sure that they are on disk."""
+    """Make a folder that only its owner may enter, with the folders above it, and sync them to disk."""
     missing = [place for place in (folder, *folder.parents) if not place.exists()]
     folder.mkdir(PRIVATE_FOLDER, parents=True, exist_ok=True)
     for place in missing:
@@ -57,7 +57,7 @@ def make_folder(folder: Path) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Be sure that the names in ``folder`` are on disk."""
+    """Sync the names in ``folder`` to disk."""
     handle = system.open_file(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         system.fsync(handle)
@@ -66,6 +66,6 @@ def sync_folder(folder: Path) -> None:
 
 
 def forget_cached(path: Path) -> None:
-    """Let the next reader read from the disk: after a failed sync memory may hold pages that never reached it."""
+    """Make the next reader read from the disk: after a failed sync the cache may hold pages that never reached it."""
     with path.open("rb") as file:
         os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)

@@ -1,4 +1,4 @@
-"""One client's work: a Client joined to its data, objective and mechanism. It is the only thing that a runtime drives."""
+"""Worker: one client with its data, objective and mechanism. Runtimes drive a federation's clients through it alone."""
 
 from collections.abc import Mapping
 
@@ -17,13 +17,13 @@ from crescendo.privacy.mechanisms.mechanism import Mechanism, Plain
 
 
 class Worker:
-    """Runs the slots of a client's rounds, on its own rows of ``data``.
+    """Runs the slots of a client's rounds, on the client's ``rows`` of ``data``.
 
-    The mechanism says which records a round has and what of it is sent; without one, records are drawn uniformly with
-    replacement and the displacement is sent as it is. A round that is restarted draws the same records, from the stream
-    of (seed, client, round). ``wire`` is the type of the floats that are sent: the client moves by what it sent,
-    rounded as the server will see it. A private release that does not fit is cut to the largest float there is: whether a
-    round is sent must not depend on what is in it. ``client`` is given if it is another algorithm's than the core's.
+    The mechanism draws the records of a round and makes its release. Without a mechanism, records are drawn uniformly with
+    replacement and the displacement is sent unchanged. A restarted round draws the same records, from the stream of (seed,
+    client, round). ``wire`` is the type of the floats sent: the client moves by the rounded update, as the server will see it. A
+    private release that does not fit is cut to the largest float, since sending a round must not depend on its content.
+    ``client`` is given for an algorithm other than the core's.
     """
 
     def __init__(
@@ -49,16 +49,16 @@ class Worker:
         self._slots: Slots | None = None
 
     def next(self) -> Work | Wait | Done:
-        """What the delay bound allows now."""
+        """Return the work that the delay bound allows now."""
         return self.client.next()
 
     def begin(self) -> None:
-        """Begin the round in hand, unless it has begun: lay it out, from the model as the client has it now."""
+        """Begin the current round, unless it has begun: lay it out, from the client's present model."""
         if not self.has_begun:
             self.lay_out(self.client.round, self.client.start())
 
     def run(self, slots: int) -> None:
-        """Run ``slots`` slots of the round in hand; begins the round if need be."""
+        """Run ``slots`` slots of the current round, after beginning it if necessary."""
         self.begin()
         first = self.client.h
         self.client.advance(slots)
@@ -66,21 +66,21 @@ class Worker:
 
     @property
     def round_is_full(self) -> bool:
-        """All slots of the round in hand were run; `finish` is due."""
+        """Whether all slots of the current round were run, so that `finish` is due."""
         return self.client.round_is_full
 
     def finish(self) -> Update:
-        """What is sent of the round, rounded to the wire, as an update; the client goes on with its next round."""
+        """Return the round's update, rounded to the wire type. The client goes on with its next round."""
         return self.send(self.released(self.client.round, self.client.frame))
 
     def send(self, released: Vector) -> Update:
-        """The round in hand as an update, once its release is computed."""
+        """Return the current round's update, given its release."""
         update = self.client.finish(released)
         self._slots = None
         return update
 
     def receive(self, broadcast: Broadcast) -> None:
-        """Take in a newer global model, in the middle of a round too: the local model moves along, the work done stays."""
+        """Move to a newer global model, also in the middle of a round. The local model shifts with it and keeps its work."""
         i = self.client.round
         shift = self.client.receive(broadcast)
         if self.client.round != i:  # it gave the round up
@@ -94,10 +94,11 @@ class Worker:
         self._slots = None
 
     def export(self) -> dict[str, Array] | None:
-        """The records that were drawn for the round in hand and what was made of them; None if there is nothing to go on with.
+        """Return the current round's drawn records and the stepper's state, or None if the round cannot be resumed.
 
-        None too if the stepper cannot say. With the client's own state it is all that the round rests on: where it began follows
-        from that, its noise is not drawn yet, and the rest is in the terms. Arrays may be the stepper's own: read them at once.
+        A round cannot be resumed if it has not begun or its stepper has no export. Together with the client's state the export
+        determines the round: its start follows from the state, its noise is not drawn yet, and the rest is in the terms. The
+        arrays may belong to the stepper: read them at once.
         """
         made = None if self._slots is None else exported(self._stepper)
         if self._slots is None or made is None:
@@ -106,14 +107,14 @@ class Worker:
         return drawn | {f"stepper.{name}": array for name, array in made.items()}
 
     def resume(self, client: ClientSide, state: Mapping[str, Array]) -> None:
-        """Go on from an exported state with the round that ``client`` is in, at the slot where it was exported.
+        """Resume the current round of ``client`` from an exported state, at the slot of the export.
 
-        UsageError, and no round is in hand, if the state is not one of this worker's.
+        Raise UsageError, and have no current round, if the state is not from this worker.
         """
         rows, ends = state.get("rows"), state.get("ends")
         whole = all(a is None or (a.dtype == np.int64 and a.ndim == 1) for a in (rows, ends))
         if rows is None or not whole or (len(rows) and not 0 <= rows.min() <= rows.max() < self._records):
-            raise UsageError("a stored round names records that are not there")
+            raise UsageError("a stored round names records that do not exist")
         slots = self._mechanism.laid_out(
             client.round, self._size, np.array(rows), None if ends is None else np.array(ends)
         )
@@ -122,26 +123,26 @@ class Worker:
         resumed(self._stepper, made, slots)
         self.client, self._slots = client, slots
 
-    # -- the numbers of a round: no counter of the client's is read, so that they may be computed while it is ---------------
+    # -- the numbers of a round: these read no counter of the client, so they may be computed while the client moves on -----
 
     @property
     def has_begun(self) -> bool:
-        """The round in hand is laid out."""
+        """Whether the current round is laid out."""
         return self._slots is not None
 
     def lay_out(self, i: int, model: Floats) -> None:
-        """Draw round i, which begins at ``model``."""
+        """Draw the records of round i, which begins at ``model``."""
         self._slots = self._mechanism.draw(i, self._size)
         self._stepper.load(self._mechanism.start(model))
 
     def compute(self, first: int, last: int) -> None:
-        """Run the slots from ``first`` up to but not ``last``. Stopping between slots, and going on, changes nothing."""
+        """Run the slots from ``first`` up to but not including ``last``. A pause between slots does not change the result."""
         assert self._slots is not None
         self._stepper.advance(self._slots, first, last)
 
     def released(self, i: int, frame: Floats) -> Vector:
-        """What is sent of round i, whose displacement is measured from ``frame``, rounded to the wire."""
+        """Return the release of round i, with its displacement measured from ``frame``, rounded to the wire type."""
         released = self._mechanism.release(i, self._mechanism.start(frame), self._stepper)
-        if self._combined != 1.0:  # a post-processing: the release is certified as it is
+        if self._combined != 1.0:  # post-processing: the certificate covers the release before it
             released = released * self._combined
         return rounded(released, self._wire, self._mechanism.saturates)

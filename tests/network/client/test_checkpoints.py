@@ -283,7 +283,7 @@ def rewritten(scene: Scene, **changes: Any) -> None:
         ({"me": 1}, "at a slot that the round does not have"),
         ({"h": SLOTS + 1}, "at a slot that the round does not have"),
         ({"h": 0}, "at a slot that the round does not have"),
-        ({"rows": np.array([COUNT])}, "names records that are not there"),
+        ({"rows": np.array([COUNT])}, "names records that do not exist"),
         ({"ends": np.zeros(SLOTS, dtype=np.int64)}, "ends must rise"),
         ({"stepper.sum": np.zeros(1)}, "has no sum of float64"),
         ({"base": np.zeros(1)}, "Error"),
