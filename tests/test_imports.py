@@ -14,7 +14,6 @@ from pathlib import Path
 import crescendo
 
 ROOT = Path(crescendo.__file__).parent
-MOST_MODULES = 15  # of a folder
 
 DOMAIN = ("errors", "views", "core", "schedules", "data", "objectives", "privacy")
 DRIVEN = (*DOMAIN, "logs", "system", "whole_files", "worker")
@@ -183,12 +182,6 @@ def test_two_modules_or_classes_never_share_a_name() -> None:
         tree = ast.parse(path.read_text(encoding="utf-8"))
         names.update(node.name for node in ast.walk(tree) if isinstance(node, ast.ClassDef))
     assert {name for name, times in names.items() if times > 1} == set()
-
-
-def test_no_folder_has_more_modules_than_one_look_takes_in() -> None:
-    folders = Counter(path.parent for _, path in modules() if path.name != "__init__.py")
-    crowded = {str(folder.relative_to(ROOT)) for folder, many in folders.items() if many > MOST_MODULES}
-    assert crowded == set()
 
 
 def test_no_module_imports_what_lies_beside_the_package() -> None:

@@ -126,11 +126,13 @@ def _own_sides(terms: Terms, model: Floats, options: AlgorithmOptions, wire: str
     return AlgorithmSides(Server(terms, model), [Client(terms, c, model) for c in range(terms.clients)], terms.rounds)
 
 
-def _in_rounds(terms: Terms, options: RivalOptions) -> Terms:
+def in_rounds(terms: Terms, options: RivalOptions) -> Terms:
+    """Return the terms of a rival whose clients all take part in each round."""
     return equal_rounds(terms, local_steps(terms, options.local_steps), options.step_scale)
 
 
-def _in_tasks(terms: Terms, options: RivalOptions) -> Terms:
+def in_tasks(terms: Terms, options: RivalOptions) -> Terms:
+    """Return the terms of a rival whose clients work at their own pace."""
     return tasks(terms, local_steps(terms, options.local_steps), options.step_scale)
 
 
@@ -178,7 +180,7 @@ _ALL = (
         "fedavg",
         "synchronous: the model is the mean of the clients' models, with or without a deadline for stragglers",
         FedAvgOptions,
-        _in_rounds,
+        in_rounds,
         _fedavg,
         private=True,
     ),
@@ -186,7 +188,7 @@ _ALL = (
         "fedprox",
         "FedAvg whose clients are held near the model that they begin a round with",
         FedProxOptions,
-        _in_rounds,
+        in_rounds,
         _fedprox,
         corrects=True,
     ),
@@ -194,7 +196,7 @@ _ALL = (
         "scaffold",
         "FedAvg with control variates against the drift of clients whose records differ, for twice the bytes",
         FedAvgOptions,
-        _in_rounds,
+        in_rounds,
         _scaffold,
         corrects=True,
     ),
@@ -202,7 +204,7 @@ _ALL = (
         "fedasync",
         "asynchronous: every client's model is mixed in as it comes, stale ones less",
         FedAsyncOptions,
-        _in_tasks,
+        in_tasks,
         _fedasync,
         corrects=True,
     ),
@@ -210,7 +212,7 @@ _ALL = (
         "fedbuff",
         "buffered and asynchronous: the model moves by the mean of every few updates, stale ones less",
         FedBuffOptions,
-        _in_tasks,
+        in_tasks,
         _fedbuff,
     ),
     Algorithm(

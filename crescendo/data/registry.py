@@ -83,9 +83,8 @@ class SourceInfo:
 def catalogue(folder: Path | str | None = None) -> list[SourceInfo]:
     """Return every named source, for ``crescendo data list``.
 
-    >>> [info.name for info in catalogue()]
-    ['flights', 'synthetic', 'breast_cancer', 'digits', 'iris', 'wine',
-     'a9a', 'w8a', 'phishing', 'ijcnn1', 'covtype.binary', 'real-sim', 'mnist']
+    >>> [info.name for info in catalogue()][:5]
+    ['flights', 'synthetic', 'breast_cancer', 'digits', 'iris']
     """
     where = data_folder(folder)
     made = "logistic data with a known minimiser; synthetic:rows=10000,features=20,l2=0"

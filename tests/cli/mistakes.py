@@ -132,7 +132,7 @@ COMMANDS: list[tuple[str, str, int, str]] = [
     # privacy
     ("forgot delta", "run run.toml --set privacy.mechanism=minibatch", 1, "privacy.delta is missing"),
     ("forgot the mechanism", "run run.toml --set privacy.epsilon=1", 1, "remove that key, or choose a mechanism"),
-    ("mistyped the mechanism", "run private.toml --set privacy.mechanism=gauss", 1, '"minibatch", "local" or "batch-clip"'),
+    ("mistyped the mechanism", "run private.toml --set privacy.mechanism=gauss", 1, 'mechanism must be "none", "minibatch"'),
     ("asked for too little epsilon", "run private.toml --set privacy.epsilon=0.01", 1, "is less than this run costs"),
     ("gave delta in percent", "run private.toml --set privacy.delta=2", 1, "privacy.delta must be a number between 0 and 1"),
     ("planned without a budget", "plan --records 100 --gradients 200 --delta 1e-5", 2, "Missing option '--epsilon'"),

@@ -8,10 +8,18 @@ import pytest
 
 from crescendo.config.loading import read
 from crescendo.errors import CrescendoError
+from crescendo.objectives import objective_kinds
+from crescendo.objectives.nets.net_names import NETS
+from crescendo.privacy.mechanisms import mechanism_kinds
 from crescendo.runs.prepare import prepare
+from crescendo.schedules import kinds
+from crescendo.simulator.timing import TIMES
+from crescendo.tables import one_of
 from tests.config.small import SMALL, TOML, small
 
-SIZES = '"constant", "power", "log", "theorem", "recipe" or "list"'
+SIZES, LATENCIES = (one_of(*[kind.name for kind in family]) for family in (kinds.SIZES, TIMES))
+MECHANISMS = one_of("none", *mechanism_kinds.MECHANISMS)
+OBJECTIVES = one_of(*objective_kinds.OBJECTIVES, *NETS, "file.py:Name", "torch:file.py:Name", "jax:file.py:Name")
 
 # What --set (or the file) says, and the answer.
 WRONG_VALUES = [
@@ -63,12 +71,11 @@ WRONG_VALUES = [
     ("objective.l2=1/M", 'objective.l2 must be a number of at least 0, or "1/N", not "1/M"; did you mean "1/N"?'),
     (
         "objective.kind=tree",
-        'objective.kind must be "logistic", "softmax", "least-squares", "lenet", "mlp", "file.py:Name", "torch:file.py:Name" or '
-        '"jax:file.py:Name", not "tree"',
+        f'objective.kind must be {OBJECTIVES}, not "tree"',
     ),
     ("objective.intercept=1", "objective.intercept must be true or false, not 1"),
     ("objective.options={a = 1}", 'objective.options is for networks and for kind = "file.py:Name" only; remove it'),
-    ("privacy.mechanism=magic", 'privacy.mechanism must be "none", "minibatch", "local" or "batch-clip", not "magic"'),
+    ("privacy.mechanism=magic", f'privacy.mechanism must be {MECHANISMS}, not "magic"'),
     ("privacy.mechanism=minibatch", 'privacy.delta is missing; privacy.mechanism = "minibatch" needs it'),
     ("privacy.sigma=2.0", 'privacy.sigma has no effect with privacy.mechanism = "none"; remove that key, or choose a mechanism'),
     ("privacy.epsilon=0", "privacy.epsilon must be a number above 0, not 0"),
@@ -139,8 +146,7 @@ WRONG_VALUES = [
     ("timing.latency=-1", "timing.latency must be a number of at least 0 or a table with a kind, not -1"),
     (
         "timing.latency.kind=normal",
-        'timing.latency.kind must be "constant", "uniform", "exponential" or "lognormal", not "normal"; '
-        'did you mean "lognormal"?',
+        f'timing.latency.kind must be {LATENCIES}, not "normal"; did you mean "lognormal"?',
     ),
     ("timing.latency.kind=uniform", "timing.latency.low is missing; add a number of at least 0"),
     (
@@ -215,7 +221,8 @@ WRONG_TOGETHER = [
     ),
     (
         ["objective.kind=nowhere.py:Model"],
-        "objective.l2, intercept and dtype are for logistic and softmax and least-squares; give your model objective.options",
+        f"objective.l2, intercept and dtype are for {' and '.join(objective_kinds.OBJECTIVES)}; "
+        "give your model objective.options",
     ),
 ]  # fmt: skip
 

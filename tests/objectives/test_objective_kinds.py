@@ -18,10 +18,14 @@ from crescendo.data.records import Records
 from crescendo.errors import ConfigError, Refused, UsageError
 from crescendo.federation.agreement import build_terms
 from crescendo.objectives.base import LoopStepper, Stepper, Traits
+from crescendo.objectives.nets.net_names import NETS
 from crescendo.objectives.objective_kinds import OBJECTIVES, ObjectiveKind, register
 from crescendo.runs.simulate import simulate
+from crescendo.tables import one_of
 from tests.config.small import small
 from tests.conformance.cases import PRIVATE, case
+
+NETS_AND_FILES = (*NETS, "file.py:Name", "torch:file.py:Name", "jax:file.py:Name")
 
 
 @dataclass(frozen=True)
@@ -103,8 +107,7 @@ def test_mistakes_are_answered_as_for_logistic() -> None:
     with pytest.raises(ConfigError) as caught:
         small("objective.kind=leasst")
     assert str(caught.value) == (
-        'objective.kind must be "logistic", "softmax", "least-squares", "least", "parts", "lenet", "mlp", "file.py:Name", '
-        '"torch:file.py:Name" or "jax:file.py:Name", not "leasst"; did you mean "least"?'
+        f'objective.kind must be {one_of(*OBJECTIVES, *NETS_AND_FILES)}, not "leasst"; did you mean "least"?'
     )
     with pytest.raises(ConfigError, match=r"objective.options is for networks"):
         small("objective.kind=least", "objective.options={a = 1}")
@@ -114,8 +117,7 @@ def test_mistakes_are_answered_as_for_logistic() -> None:
         terms_text(read(case(objective={"kind": "least"}, data={"classes": [1, 2, 3]})))
     with pytest.raises(ConfigError, match=r"data.classes is missing; a sum of parts has a part for each class"):
         build_terms(terms_text(read(case(objective={"kind": "parts"}))))
-    ours = '"logistic", "softmax", "least-squares", "least", "parts", "lenet", "mlp"'
-    assert f'| `objective.kind` | {ours}, "file.py:Name", "torch:file.py:Name" or "jax:file.py:Name" |' in reference()
+    assert f"| `objective.kind` | {one_of(*OBJECTIVES, *NETS_AND_FILES)} |" in reference()
 
 
 def test_a_name_is_registered_once_and_is_not_that_of_a_file() -> None:

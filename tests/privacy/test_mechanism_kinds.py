@@ -27,6 +27,7 @@ from crescendo.privacy.mechanisms.minibatch import FrozenStepper, Minibatch
 from crescendo.privacy.mechanisms.noise import Source
 from crescendo.runs.simulate import simulate
 from crescendo.storage.ledger.open_ledger import open_ledger
+from crescendo.tables import one_of
 from crescendo_dp.accounting.epsilon import account
 from crescendo_dp.event_kinds import fewer
 from crescendo_dp.events import Event, PoissonGaussian, from_json, tally, to_json
@@ -106,14 +107,12 @@ def test_the_least_noise_for_an_epsilon_is_found_by_its_own_event() -> None:
 
 
 def test_words_of_errors_and_reference_name_it() -> None:
-    sentence = (
-        'privacy.mechanism must be "none", "minibatch", "local", "batch-clip" or "laplace", not "laplac"; '
-        'did you mean "laplace"?'
-    )
+    words = one_of("none", *MECHANISMS)
+    sentence = f'privacy.mechanism must be {words}, not "laplac"; did you mean "laplace"?'
     with pytest.raises(ConfigError) as caught:
         small("privacy.mechanism=laplac")
     assert str(caught.value) == sentence
-    assert '| `privacy.mechanism` | "none", "minibatch", "local", "batch-clip" or "laplace" |' in reference()
+    assert f"| `privacy.mechanism` | {words} |" in reference()
     with pytest.raises(ConfigError, match=r'privacy.clip is missing; privacy.mechanism = "laplace" needs it'):
         small("privacy.mechanism=laplace", "privacy.delta=1e-5")
 
@@ -126,9 +125,7 @@ def test_a_policy_may_allow_it(tmp_path: Path) -> None:
     with pytest.raises(Refused, match='mechanism = "minibatch"'):
         policy.check_terms(build_terms(terms_text(read(case(privacy={**LAPLACE, "mechanism": "minibatch"})))))
     path.write_text('mechanisms = ["laplac"]\n')
-    with pytest.raises(
-        ConfigError, match='mechanisms must be a list of "none", "minibatch", "local", "batch-clip" and "laplace"'
-    ):
+    with pytest.raises(ConfigError, match=r'mechanisms must be a list of "none", "minibatch", .* and "laplace"'):
         Policy.read(path)
     assert Policy(mechanisms=("none",)).mechanisms == ("none",)
 
@@ -185,5 +182,5 @@ def test_what_nobody_knows_is_refused_in_words() -> None:
         WRITERS["opacus"]([EVENT])
     with pytest.raises(UsageError, match="already"):
         register(Laplace)
-    with pytest.raises(UsageError, match="choose minibatch or local or batch-clip or laplace"):
+    with pytest.raises(UsageError, match=r"choose minibatch or .* or laplace"):
         certify("cauchy", build_terms(terms_text(read(case()))).terms, Any, clip=1.0, sigma=1.0, records=(1,))  # type: ignore[arg-type]
