@@ -154,7 +154,7 @@ def test_a_run_that_went_wrong_says_so_first_and_claims_no_savings() -> None:
     first, last = result.metrics[0]["loss"], result.metrics[-1]["loss"]
     assert last > first
     text = page(Story.of(result))
-    assert f"above the {first:.4f} that it began with" in text or "diverged" in text
+    assert f"above its initial {first:.4f}" in text or "diverged" in text
     assert text.index('class="alert" role') < text.index('class="cards"') and "times fewer" not in text
     _, loss = drawn(text)["curves"]["measures"]
     place, words = loss["remark"]

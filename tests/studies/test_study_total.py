@@ -36,7 +36,7 @@ def test_a_sum_is_never_below_the_exact_one() -> None:
 def test_a_sum_with_an_infinite_epsilon_or_a_delta_of_one_promises_nothing() -> None:
     for outcomes in ([spent(None), spent(1.0)], [spent(1.0, 0.5)] * 2):
         total = StudyTotal.of(outcomes)
-        assert total is not None and "promise nothing" in total.sentence()
+        assert total is not None and "have no guarantee" in total.sentence()
         json.dumps(total.to_json(), allow_nan=False)
 
 
