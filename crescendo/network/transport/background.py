@@ -8,7 +8,7 @@ from typing import Any
 
 @asynccontextmanager
 async def background(*coroutines: Coroutine[Any, Any, Any]) -> AsyncIterator[list[asyncio.Task[Any]]]:
-    """Run these side by side with the block; at its end they are cancelled, and waited for."""
+    """Run the coroutines concurrently with the block; at its end, cancel them and wait until they have ended."""
     tasks = [asyncio.create_task(one) for one in coroutines]
     try:
         yield tasks

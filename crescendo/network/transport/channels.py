@@ -1,4 +1,4 @@
-"""Channels: how both sides reach each other, with which options, and the calls of a client."""
+"""Channels: gRPC options for both sides, the listening server, and the calls that a client makes."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
@@ -21,11 +21,11 @@ from crescendo.network.protocol.wire_messages import SERVICE, TO_CLIENT, TO_SERV
 from crescendo.network.transport.error_translation import reason_of
 
 LARGEST_MESSAGE = max(PART, 4 * TERMS) + (64 << 10)
-LARGEST_SENT_UP = PART + 16 * MANY + (64 << 10)  # any peer can have one in the server's memory, whoever it is
-MAX_STREAMS = 1000  # of one connection; a client has one, a proxy in between may have many
+LARGEST_SENT_UP = PART + 16 * MANY + (64 << 10)  # any peer, known or not, can put one into the server's memory
+MAX_STREAMS = 1000  # per connection; a client has one, a proxy in between may have many
 JOIN, STATUS = f"/{SERVICE}/Join", f"/{SERVICE}/Status"
 
-# A connection whose other end vanished is noticed after 30 s at most. Proxies and keepalive agree on these.
+# With these settings a side notices within 30 s that the other end has vanished.
 OPTIONS: list[tuple[str, Any]] = [
     ("grpc.keepalive_time_ms", 20_000),
     ("grpc.keepalive_timeout_ms", 10_000),
@@ -48,7 +48,7 @@ SERVER_OPTIONS = [
 
 
 def parsed(kind: Any) -> Callable[[bytes], Any]:
-    """A parser that takes bytes which are no message for an empty one, so that they are refused in a sentence and counted."""
+    """Return a parser that turns invalid bytes into an empty message, which the codec refuses and the rate limits count."""
 
     def parse(raw: bytes) -> Any:
         try:
@@ -60,7 +60,7 @@ def parsed(kind: Any) -> Callable[[bytes], Any]:
 
 
 class StreamBroken(Exception):
-    """The stream broke; try again. ``turned_away``: the server has no use for it now, and says why."""
+    """The stream broke; try again. ``turned_away``: the server has sent the client away for now, with a reason."""
 
     def __init__(self, reason: str, turned_away: bool = False) -> None:
         super().__init__(reason)
@@ -68,7 +68,7 @@ class StreamBroken(Exception):
 
 
 class OutgoingStream:
-    """A stream to ``who``, the server or a parent, as the side that opened it sees it: ``up`` are its own messages."""
+    """The stream of a client or aggregator to ``who``, a server or parent. It sends ``up`` messages and receives ``down``."""
 
     def __init__(self, call: Any, up: Codec, down: Codec, who: str) -> None:
         self._call, self._up, self._down, self._who = call, up, down, who
@@ -77,7 +77,7 @@ class OutgoingStream:
         await self._call.write(self._up.encode(message))
 
     async def read(self) -> Any:
-        """The next message, or `StreamBroken`. What a sound peer would not send is refused before anything uses it."""
+        """Return the next message; `StreamBroken` if the stream has ended or the message is invalid."""
         raw = await self._call.read()
         if raw is grpc.aio.EOF:
             raise StreamBroken(await self._call.details() or f"the {self._who} closed the stream")
@@ -87,13 +87,13 @@ class OutgoingStream:
             raise StreamBroken(str(error)) from None
 
     async def write_all(self, get: Callable[[], Awaitable[Any]], encode: Callable[[Any], Iterable[Any]]) -> None:
-        """Write one message after the other, each as what ``encode`` makes of it, until the stream breaks."""
+        """Write messages from ``get``, each as the parts that ``encode`` returns, until the stream breaks."""
         try:
             while True:
                 for part in encode(await get()):
                     await self._call.write(part)
         except (grpc.aio.AioRpcError, asyncio.InvalidStateError):
-            self._call.cancel()  # wakes the reader, which says why
+            self._call.cancel()  # wakes the reader, which raises the reason
 
     async def decline(self, message: Any) -> None:
         """Send a last message, and wait until the other side has read it."""
@@ -104,7 +104,7 @@ class OutgoingStream:
 
 
 def added(assembly: Assembly, part: Part) -> Raw | None:
-    """The whole vector, if this was its last part. What does not fit together ends the stream; the next one begins it again."""
+    """Add a part and return the vector if it is complete. An invalid part breaks the stream; the next stream starts over."""
     try:
         return assembly.add(part)
     except PeerError as error:
@@ -113,10 +113,11 @@ def added(assembly: Assembly, part: Part) -> Raw | None:
 
 @dataclass(frozen=True)
 class Endpoint:
-    """Where the server is and how to speak to it. Without credentials the bytes are not encrypted.
+    """The address of a server, and the credentials to connect with. Without ``look`` the connection is not encrypted.
 
-    ``look`` makes the credentials when a connection is about to be made, since keys are renewed and some depend on what the
-    server shows: OSError if it is not there, and whatever else it raises is final. ``show`` gives the token as it is then.
+    ``look`` makes the credentials for each connection, because keys are renewed and some credentials depend on the certificate
+    that the server shows. It raises OSError if the server cannot be reached; any other error is final. ``show`` returns the
+    current token.
     """
 
     address: str
@@ -128,12 +129,12 @@ class Endpoint:
         return self.show()
 
     def why(self, error: BaseException) -> str:
-        """Why it is not reached, as far as can be told from here."""
+        """Return the reason why the server cannot be reached, as far as this side can see it."""
         return reason_of(error, in_the_clear=self.look is None)
 
     @asynccontextmanager
     async def channel(self) -> AsyncIterator[grpc.aio.Channel]:
-        """A new connection: gRPC's own waiting between attempts would add to ours."""
+        """Open a new connection. A shared one would add gRPC's own back-off to ours."""
         options = [*CLIENT_OPTIONS, ("grpc.use_local_subchannel_pool", 1)]
         try:
             credentials = None if self.look is None else await asyncio.to_thread(self.look)
@@ -150,7 +151,7 @@ class Endpoint:
 
     @asynccontextmanager
     async def stream(self, hello: Hello | NodeHello) -> AsyncIterator[OutgoingStream]:
-        """The stream of a client, or of an aggregator, that begins with a hello; on a connection of its own."""
+        """Open a connection and on it the stream of a client or aggregator, and send the hello."""
         is_client = isinstance(hello, Hello)
         up, down = (TO_SERVER, TO_CLIENT) if is_client else (TO_PARENT, TO_NODE)
         async with self.channel() as channel:
@@ -167,7 +168,7 @@ class Endpoint:
                 call.cancel()
 
     async def status(self, timeout: float) -> str:
-        """What the server says about itself, as JSON."""
+        """Return the server's status as JSON."""
         async with self.channel() as channel:
             ask = channel.unary_unary(
                 STATUS,
@@ -181,7 +182,7 @@ class Endpoint:
 async def listen(
     handlers: Iterable[Any], address: str, credentials: Any = None, connections: int = 1024
 ) -> tuple[grpc.aio.Server, int]:
-    """A server that has begun to listen, and its port. It closes what comes beyond so many ``connections`` at once."""
+    """Start a server and return it with its port. It closes connections beyond ``connections`` at once."""
     server = grpc.aio.server(options=[*SERVER_OPTIONS, ("grpc.max_allowed_incoming_connections", connections)])
     server.add_generic_rpc_handlers(tuple(handlers))
     secure = credentials is not None

@@ -1,10 +1,10 @@
-"""Connections: how many a port takes, in all and from one address, and which are closed to make room.
+"""Connection limits: how many connections a port takes, in all and per address, and which it closes to make room.
 
-gRPC accepts connections in threads of its own and shows a connection to nobody before it has opened a stream. It can be told how
-many to take (`most`; a further one is closed at once, whoever comes), and how long one may take to speak HTTP/2 or may stay
-without a stream. That alone would let one machine keep all others out, so the process looks at its own sockets: those that carry
-no stream of a peer that has proved who it is are pending, and of the address that has the most the oldest are shut down, which
-gRPC takes for the other side's end. A look costs some microseconds for each connection, and is taken only if there are many.
+gRPC accepts connections in its own threads and does not expose them before they open a stream. It has a limit on their number
+(`most`; gRPC closes any further one at once) and on the time until a connection speaks HTTP/2 or opens a stream. With these
+limits alone one machine could keep all others out, so the process examines its own sockets. A connection is pending until it
+carries the stream of an authenticated peer. The oldest pending connections of the address that has the most are shut down, which
+gRPC takes for the other side's end. A check takes some microseconds per connection, and runs only if there are many.
 """
 
 import asyncio
@@ -19,12 +19,12 @@ from typing import Any, NamedTuple
 from crescendo.network.transport import descriptors
 from crescendo.network.transport.pending_streams import PendingStreams, TryLater, address_of, host_and_port, plain
 
-LOOK_EVERY, UNDER_FLOOD = 0.25, 0.1  # seconds between two looks; the second after one that closed something
+LOOK_EVERY, UNDER_FLOOD = 0.25, 0.1  # seconds until the next check; the second after one that closed connections
 TOO_MANY = "too many connections that do not say who they are; the oldest of the address that has the most are closed"
 
 
 class _Socket(NamedTuple):
-    """A connection to the port: its descriptor here, and where it comes from."""
+    """A connection to the port: its file descriptor, and the peer's host and port."""
 
     descriptor: int
     host: str
@@ -32,24 +32,22 @@ class _Socket(NamedTuple):
 
 
 class Connections:
-    """The connections to one port, on which streams are ``pending`` before their peers have proved who they are."""
+    """The connections to one port. ``pending`` are the streams whose peers are not yet authenticated."""
 
     def __init__(self, pending: PendingStreams) -> None:
         self._pending, self.most = pending, descriptors.connections(pending.names)
-        self._known: Counter[tuple[str, int]] = (
-            Counter()
-        )  # streams of peers that have proved who they are, by connection
+        self._known: Counter[tuple[str, int]] = Counter()  # streams of authenticated peers, by connection
         self._order: dict[_Socket, None] = {}  # the pending ones, oldest first
 
     @property
     def room(self) -> int:
-        """How many may be pending: two for each name and some, or what all names leave free, or a few."""
+        """How many may be pending: two per name and some more; at most the rest of the limit, but at least a sixteenth of it."""
         names = self._pending.names
         return min(2 * names + descriptors.SPARE, max(self.most - 2 * names, self.most // 16, 1))
 
     @contextmanager
     def known(self, context: Any) -> Iterator[None]:
-        """The peer of this stream has proved who it is; `TryLater` if so many are connected that there is no place for it."""
+        """Count the connection as known while the stream of an authenticated peer lasts; `TryLater` if the server is full."""
         peer = host_and_port(context.peer())
         if peer not in self._known and len(self._known) >= self.most - self.room:
             reason = f"the server can hold no more than {self.most} connections; come back later, and tell its operator"
@@ -63,13 +61,13 @@ class Connections:
                 del self._known[peer]
 
     async def watch(self, port: int) -> None:
-        """Close what is too much, for as long as this runs."""
+        """Close excess connections until cancelled."""
         while True:
             closed = self.close_excess(port)
             await asyncio.sleep(UNDER_FLOOD if closed else LOOK_EVERY)
 
     def close_excess(self, port: int) -> int:
-        """Close pending connections to the port beyond what there is room for; how many."""
+        """Close pending connections to the port for which there is no room; return their number."""
         if len(descriptors.open_now()) - len(self._known) <= self.room // 2:
             self._order.clear()
             return 0
@@ -85,7 +83,7 @@ class Connections:
         return len(excess)
 
     def _excess(self) -> list[_Socket]:
-        """What to close: no address has more than half of the room, and all together no more than the room."""
+        """Return the connections to close, so that no address keeps over half of the room, and all together no more than it."""
         by_address: defaultdict[str, deque[_Socket]] = defaultdict(deque)
         for one in self._order:
             by_address[address_of(one.host)].append(one)
@@ -100,9 +98,9 @@ class Connections:
 
 
 def _sockets(port: int) -> Iterator[_Socket]:
-    """The connections to the port that this process has."""
+    """Yield this process's connections to the port."""
     for descriptor in descriptors.open_now():
-        with suppress(OSError):  # no socket, closed since, or the one that listens
+        with suppress(OSError):  # not a socket, closed meanwhile, or the listening one
             found = socket.socket(fileno=descriptor)
             try:
                 if found.family in (socket.AF_INET, socket.AF_INET6) and found.getsockname()[1] == port:
@@ -112,7 +110,7 @@ def _sockets(port: int) -> Iterator[_Socket]:
 
 
 def _shut_down(one: _Socket) -> None:
-    """End a connection under gRPC's hands. A copy is held meanwhile: gRPC may close it, and another take its number."""
+    """Shut down a connection that gRPC owns. A duplicate keeps the descriptor's number from being reused meanwhile."""
     with suppress(OSError), socket.socket(fileno=os.dup(one.descriptor)) as held:
         if plain(*held.getpeername()[:2]) == (one.host, one.port):
             held.shutdown(socket.SHUT_RDWR)

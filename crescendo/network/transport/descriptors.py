@@ -1,7 +1,7 @@
-"""File descriptors: raises the limit at start, and says what it leaves for connections.
+"""File descriptors: raises the limit at the start, and computes how many connections it allows.
 
-Every connection is a descriptor, and so are the journal's next segment, a snapshot and a look at the tokens. Connections get
-what is left after a reserve, so that however many peers come, none of those fails.
+Every connection needs a descriptor, and so do the journal's next segment, a snapshot and the file of tokens. A reserve is kept
+for these files, so that they can be opened however many peers connect.
 """
 
 import resource
@@ -10,16 +10,16 @@ from pathlib import Path
 
 from crescendo.errors import UsageError
 
-RESERVE = 64  # beside what is open at the start: the journal, snapshots, the log, tokens, /healthz
-SPARE = 256  # connections beyond two of each name: those that have not said who they are
-ENOUGH = 8192  # descriptors asked for at least; each connection that says nothing costs 36 kB, so not all one can get
-FEWEST = 16  # connections with which a server can be of use
+RESERVE = 64  # in addition to those open at the start: the journal, snapshots, the log, tokens, /healthz
+SPARE = 256  # connections beyond two per name, for peers that are not yet authenticated
+ENOUGH = 8192  # descriptors to ask for at least; not more, because each silent connection takes 36 kB of memory
+FEWEST = 16  # connections that a useful server needs
 
-OPEN = Path("/dev/fd")  # what is open; on Linux a link to /proc/self/fd
+OPEN = Path("/dev/fd")  # the open descriptors; on Linux a link to /proc/self/fd
 
 
 def needed(names: int) -> int:
-    """How many descriptors so many clients need: each has a connection, and a new one before the old one is given up.
+    """Return how many descriptors this many clients need. Each has a connection, and may open a new one before the old one ends.
 
     >>> needed(5), needed(1100)
     (394, 2584)
@@ -28,9 +28,9 @@ def needed(names: int) -> int:
 
 
 def raise_limit(names: int = 0) -> str | None:
-    """Raise this process's limit to what is enough, as far as it may; what is wrong if that is too little for all names.
+    """Raise this process's limit as far as needed and allowed; return a warning if it is too low for all names.
 
-    Clients may come by way of aggregators and need no connection here, so too little for all is no reason not to start.
+    The server starts with such a limit, because clients that connect to an aggregator need no connection here.
     """
     soft, hard = (_number(limit) for limit in resource.getrlimit(resource.RLIMIT_NOFILE))
     wanted = min(max(ENOUGH, needed(names)), hard)
@@ -41,7 +41,7 @@ def raise_limit(names: int = 0) -> str | None:
 
 
 def shortage(names: int) -> str | None:
-    """What is wrong if the limit is too little for all names; UsageError if it is too little for anything."""
+    """Return a warning if the limit is too low for all names, or None; UsageError if it is too low for any use."""
     limit, enough, left = _limit(), needed(names), connections(names)
     how = f"raise it to {enough}, with ulimit -n {enough} or LimitNOFILE={enough} in a systemd unit"
     if left < FEWEST:
@@ -55,12 +55,12 @@ def shortage(names: int) -> str | None:
 
 
 def connections(names: int = 0) -> int:
-    """How many connections may be open at once, beside what is open now and the reserve."""
+    """Return how many connections fit into the limit, after the open descriptors and the reserve."""
     return max(min(_limit(), max(ENOUGH, needed(names))) - len(open_now()) - RESERVE, 0)
 
 
 def open_now() -> list[int]:
-    """The descriptors that this process has open, and the one of the look itself."""
+    """Return the open descriptors of this process, including the one that lists them."""
     return [int(path.name) for path in OPEN.iterdir()]
 
 

@@ -7,24 +7,24 @@ import grpc.aio
 
 from crescendo.logs.peer_text import cleaned
 
-LONGEST = 300  # of what the other side wrote
+LONGEST = 300  # characters of a text from the other side
 
-# Of a connection that was never made; the first that fits. Those in UNRECOVERABLE come again however often one tries.
+# Reasons why a connection was never made; the first match counts. Retrying does not help against those in UNRECOVERABLE.
 CONNECTING = {
     "Connection refused": "nothing is listening there; is the server running, and is this its port?",
     "resolving": "there is no such host; check the address",
     "WRONG_VERSION_NUMBER": "it does not speak TLS; was it started without --certs?",
     "certificate has expired": "its certificate has expired; ask its operator to renew it",
-    "Hostname Verification": "its certificate is for other names and addresses than this one; use one of those, or have it "
-    "made anew with `crescendo certs --host`",
+    "Hostname Verification": "its certificate is for other names and addresses than this one; use one of those, or make a new "
+    "certificate with `crescendo certs --host`",
     "Tls handshake failed": "its certificate is not of the authority in your --certs folder; check that it is the right server, "
     "and that both folders were made by the same `crescendo certs`",
     "Failed parsing HTTP/2": "something answers that is not a Crescendo server; check the port",
-    "Socket closed": "it hung up; it does not take what your --certs folder shows, or was just ending, or has no place for "
-    "another connection",
+    "Socket closed": "it hung up; it does not accept the certificate in your --certs folder, or was just ending, or has no "
+    "place for another connection",
     "reset by peer": "it hung up; is it a Crescendo server, and was it just ending?",
-    "No route to host": "no way leads there; check the address and the network",
-    "Network is unreachable": "no way leads there; check the address and the network",
+    "No route to host": "there is no route to it; check the address and the network",
+    "Network is unreachable": "there is no route to it; check the address and the network",
     "imed out": "nothing answers there; check the address, and that no firewall is in between",
     "imeout": "nothing answers there; check the address, and that no firewall is in between",
 }
@@ -49,7 +49,7 @@ OWN_CODES = (
 
 
 def reason_of(error: BaseException, in_the_clear: bool = False) -> str:
-    """Why there is no connection, or none any more; ``in_the_clear``: we asked without TLS.
+    """Return why there is no connection, or no longer one. ``in_the_clear``: this side did not use TLS.
 
     >>> reason_of(ConnectionRefusedError(111, "Connection refused"))
     'nothing is listening there; is the server running, and is this its port?'
@@ -64,13 +64,13 @@ def reason_of(error: BaseException, in_the_clear: bool = False) -> str:
 
 
 def is_unrecoverable(error: BaseException) -> bool:
-    """Does what answers there show that no attempt will do, until an operator changes something?"""
+    """True if every further attempt will fail until an operator changes something."""
     text = _details(error)
     return _by_grpc(error) and _while_connecting(text) and any(words in text for words in UNRECOVERABLE)
 
 
 def _by_grpc(error: BaseException) -> bool:
-    """Is it gRPC's own word, and not an answer of the other side?"""
+    """True if the error comes from gRPC itself, not from the other side."""
     return isinstance(error, grpc.aio.AioRpcError) and error.code() in OWN_CODES
 
 

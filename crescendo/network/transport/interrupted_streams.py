@@ -1,10 +1,10 @@
-"""Interrupted streams: what was on its way when a peer's stream broke, kept for the peer's next stream to go on with.
+"""Interrupted streams: keeps the vectors that were on their way when a peer's stream broke, for its next stream to continue.
 
-Of each peer there is one vector that came in part, and the broadcast that was written to it last: a server cannot know how much
-of that has arrived, only the peer does. A broadcast that was begun is finished over any number of streams, and then the newest
-one follows. If each stream began with the newest one, a line on which a model takes longer than a round would never carry one.
+For each peer this keeps one vector that arrived in part, and the last broadcast written to the peer: only the peer knows how much
+of that has arrived. A server finishes a broadcast that it has begun, over any number of streams, and sends the newest one after
+it. If each stream began with the newest one, a line on which a model takes longer than a round would never carry one.
 
-What is kept is bounded in bytes and in time; the peer that broke off first is forgotten first, and begins again with part 0.
+The store is limited in bytes and in time. It drops the peer whose stream broke first; that peer begins again with part 0.
 """
 
 import asyncio
@@ -20,21 +20,21 @@ MOST_KEPT = 256 << 20  # bytes of all peers together, or four vectors if they ar
 
 
 class SentLast(NamedTuple):
-    """A broadcast, and what was said with it: the receiver's rounds, or those of each client behind an aggregator."""
+    """A broadcast with its ``yours``: the receiver's rounds, or those of each client behind an aggregator."""
 
     broadcast: EncodedBroadcast
     yours: Any
 
 
 class GoingOn(NamedTuple):
-    """A broadcast of which an earlier stream brought a part, and how it goes on."""
+    """A broadcast that an earlier stream carried in part, and how to continue it."""
 
     last: SentLast
     how: Resumed
 
 
 async def going_on(held: Held | None, possible: Iterable[SentLast]) -> GoingOn | None:
-    """Which of these broadcasts a peer holds a part of, if any."""
+    """Return the broadcast of which the peer holds a part, and how to continue it; None if there is none."""
     if held is None or not held.length:
         return None
     for last in possible:
@@ -45,7 +45,7 @@ async def going_on(held: Held | None, possible: Iterable[SentLast]) -> GoingOn |
 
 
 class Interrupted(NamedTuple):
-    """What a peer's stream left: ``up`` came in part, ``down`` was sent, perhaps in part."""
+    """The vectors of a broken stream: ``up`` has arrived in part, ``down`` was sent at least in part."""
 
     up: Unfinished | None = None
     down: SentLast | None = None
@@ -55,7 +55,7 @@ NOTHING = Interrupted()
 
 
 class InterruptedStreams:
-    """What the streams of peers have left, the oldest first."""
+    """The vectors of the peers' broken streams, oldest first."""
 
     def __init__(self) -> None:
         self._kept: dict[Hashable, tuple[float, Interrupted]] = {}
@@ -64,7 +64,7 @@ class InterruptedStreams:
         self._expiring: asyncio.TimerHandle | None = None
 
     def keep(self, peer: Hashable, what: Interrupted) -> None:
-        """Keep what a peer's stream has left, in place of what an earlier one did."""
+        """Keep the vectors of a peer's broken stream; they replace those of an earlier one."""
         self.take(peer)
         if what == NOTHING:
             return
@@ -75,7 +75,7 @@ class InterruptedStreams:
         self._expire()
 
     def take(self, peer: Hashable) -> Interrupted:
-        """What the peer's last stream has left; from now on it is the caller's."""
+        """Return the vectors of the peer's last stream, and forget them here."""
         _, what = self._kept.pop(peer, (0.0, NOTHING))
         self._count(what, -1)
         return what
@@ -100,7 +100,7 @@ class InterruptedStreams:
                 del self._sent[broadcast]
 
     def _expire(self) -> None:
-        """Forget what is too old, and look again when the next may be."""
+        """Forget vectors that are too old, and schedule the next check."""
         loop = asyncio.get_running_loop()
         if self._expiring is not None:
             self._expiring.cancel()

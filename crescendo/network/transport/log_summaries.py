@@ -1,4 +1,4 @@
-"""Log summaries: what one peer can cause again and again takes a few lines of the log, and then one with a count."""
+"""Log summaries: an event that one peer causes again and again gets a few lines in the log, and then one with a count."""
 
 import asyncio
 from dataclasses import dataclass, field
@@ -6,26 +6,26 @@ from typing import Any
 
 from crescendo.logs import Log
 
-LINES = 10  # of one kind and key in an interval; what follows is counted
+LINES = 10  # per kind, key and interval; further events are only counted
 INTERVAL = 60.0  # seconds
-MOST_KEYS = 100  # whose lines are counted apart; those of all others together
+MOST_KEYS = 100  # kinds and keys that are counted separately; the events of all others are counted together
 OTHERS = "others"
 
 
 @dataclass(eq=False)
 class _Repeated:
-    """Events of one kind and key in the interval that runs."""
+    """Events of one kind and key in the current interval."""
 
     lines: int = 0
-    count: int = 0  # that have no line yet
+    count: int = 0  # events without a line
     last: dict[str, Any] = field(default_factory=dict)
     end: asyncio.TimerHandle | None = None
 
 
 class SummarisedLog:
-    """Passes events on to a log, each peer's first ones of an interval; at its end ``repeated`` says how many more there were.
+    """Writes each peer's first events of an interval to a log; at the end of the interval, ``repeated`` counts the others.
 
-    ``key`` says whose events they are: an address, a name. `close` writes what was counted.
+    ``key`` names the peer, for example by its address or name. `close` writes all counts.
     """
 
     def __init__(self, log: Log) -> None:

@@ -1,9 +1,9 @@
-"""Pending streams: those whose peer has not proved who it is, and those that only ask for the terms.
+"""Pending streams: streams whose peer is not yet authenticated, and streams that only ask for the terms.
 
-Any process that reaches the port can open streams and send nothing. The server and an aggregator keep such a stream among the
-`PendingStreams` until it has sent a hello and proved its name. There is room for so many; when it is full a new stream evicts an
-old one, so that silent streams keep no client out: a sound client sends its hello with the first packet, and is pending for an
-instant only. After that every name has one stream that asks for the terms and one that has joined; a newer one ends the older.
+Any process that reaches the port can open streams and send nothing. The server and an aggregator count a stream among the
+`PendingStreams` until it has sent a hello and proved its name. Their number is limited; at the limit a new stream evicts an old
+one. So silent streams keep no client out: a sound client sends its hello with the first packet, and is pending only for an
+instant. After that every name has one stream that asks for the terms and one that has joined; a newer one ends the older.
 """
 
 import asyncio
@@ -22,19 +22,17 @@ from crescendo.network.protocol.wire_messages import TO_CLIENT, TO_SERVER, Goodb
 from crescendo.network.transport.log_summaries import SummarisedLog
 from crescendo.network.transport.rate_limits import REFUSAL_RATE, REFUSALS, TokenBuckets
 
-HELLO_TIMEOUT = (
-    10.0  # seconds in which a stream has to send its hello, and in which one that is refused has to read why
-)
-DECISION_TIMEOUT = 600.0  # seconds in which a client that was shown the terms has to decide
-SPARE = 256  # pending streams beyond two of each name, which may all come at once
+HELLO_TIMEOUT = 10.0  # seconds in which a new stream has to send its hello, and a refused one has to read the reason
+DECISION_TIMEOUT = 600.0  # seconds in which a client has to accept or decline the terms
+SPARE = 256  # pending streams beyond two per name: all names may connect at the same time
 BUSY = Refusal("another stream of this client is just being let in; come back")
-LONGEST_HOLD = 5.0  # seconds that a stream is made to wait for asking too often
+LONGEST_HOLD = 5.0  # seconds that a stream waits after too many refusals
 OUR_FAULT = "the server cannot tell now whether you may come in; come back later, and tell its operator if this goes on"
 SILENT = "a stream has to say who it is at once, or makes room for others; come back"
 
 
 class TryLater(PeerError):
-    """Nothing is wrong with the request; the peer should make it again later."""
+    """The request is valid; the peer should repeat it later."""
 
 
 class PendingStreams:
@@ -58,7 +56,7 @@ class PendingStreams:
 
     @asynccontextmanager
     async def counted(self, context: Any) -> AsyncIterator[None]:
-        """Count a stream as pending; TimeoutError if it stays so for too long, or is evicted."""
+        """Count a stream as pending; TimeoutError if it stays pending too long, or is evicted."""
         address = source_of(context)
         if len(self) >= self.room:
             self._evict()
@@ -70,11 +68,11 @@ class PendingStreams:
                 self._leave(address, until)
 
     async def first_message(self, context: Any) -> Any:
-        """The first message of a new stream, None if none comes.
+        """Return the first message of a new stream, or None if it sends none.
 
-        The headers go out before. gRPC would send them with the first message, and if that write is cancelled at the instant in
-        which its bytes have left, gRPC forgets that they have: it sends them again with the stream's end, which the core refuses,
-        and the other side never hears of the end.
+        This sends the headers first. gRPC would send them with the first message. If that write is cancelled just after its bytes
+        have left, gRPC sends the headers again with the end of the stream; its core refuses that, and the other side never learns
+        that the stream has ended.
         """
         with suppress(grpc.aio.BaseError, asyncio.InvalidStateError):  # the other side is gone
             await context.send_initial_metadata(())
@@ -90,7 +88,7 @@ class PendingStreams:
     async def serve(
         self, context: Any, serve: Callable[[Any, Any], Awaitable[list[Any]]], encode: Callable[[Any], Any]
     ) -> None:
-        """Read a new stream's first message and ``serve`` the stream; send the answers to one that is not let in."""
+        """Read a new stream's first message and ``serve`` the stream; send the answers to a stream that is refused."""
         answers: list[Any] = []
         try:
             first = await self.first_message(context)
@@ -105,19 +103,19 @@ class PendingStreams:
             await self.send_last(context, map(encode, answers))
 
     async def hold_refused(self, context: Any, error: PeerError) -> None:
-        """Log a refusal, and wait before it is sent to an address that was refused too often: it makes a loop a slow one."""
+        """Log a refusal, and delay it if the address was refused too often, which slows down a peer that retries in a loop."""
         address = source_of(context)
         self.log("refused", address, peer=context.peer(), reason=str(error))
         if not isinstance(error, TryLater):
             await self.hold(context, self._refusals.take(address))
 
     def our_fault(self, error: CrescendoError) -> str:
-        """What a peer hears when the fault is on this side, in its files perhaps; the log has what it is."""
+        """Log an error of this side, and return the message for the peer, which does not contain the reason."""
         self.log("stream_failed", "", reason=str(error))
         return OUR_FAULT
 
     async def hold(self, context: Any, seconds: float) -> bool:
-        """Let a stream wait, among the pending ones; False if it was evicted meanwhile."""
+        """Let a stream wait, counted as pending; return False if it was evicted meanwhile."""
         if seconds <= 0:
             return True
         try:
@@ -128,14 +126,14 @@ class PendingStreams:
             return False
 
     async def send_last(self, context: Any, messages: Iterable[Any]) -> None:
-        """Send a stream the last messages. One that does not read is not waited for."""
+        """Send a stream its last messages; give up on one that does not read."""
         with suppress(grpc.aio.BaseError, asyncio.InvalidStateError, TimeoutError):
             async with self.counted(context):
                 for message in messages:
                     await context.write(message)
 
     def close(self) -> None:
-        """End every pending stream, and log what was only counted."""
+        """End every pending stream, and log the counts."""
         self.log.close()
         for until in [until for streams in self._by_address.values() for until in streams]:
             _expire(until)
@@ -154,7 +152,7 @@ class PendingStreams:
 
 
 class TermsRequests:
-    """Streams of clients that look at the terms: one for each name, a newer ends the older."""
+    """Streams of clients that ask for the terms: one per name; a newer one ends the older."""
 
     def __init__(self) -> None:
         self._open: dict[str, asyncio.Timeout] = {}
@@ -177,24 +175,24 @@ class TermsRequests:
         return message if isinstance(message, Goodbye) else None
 
     def close(self) -> None:
-        """End all of them."""
+        """End all of these streams."""
         for until in self._open.values():
             _expire(until)
 
 
 def _expire(until: asyncio.Timeout) -> None:
-    """End what runs under this limit now."""
+    """Let a timeout expire now, which ends its stream."""
     if not until.expired():
         until.reschedule(asyncio.get_running_loop().time())
 
 
 def source_of(context: Any) -> str:
-    """The address that a stream comes from."""
+    """Return the address of a stream's peer."""
     return address_of(host_and_port(context.peer())[0])
 
 
 def host_and_port(peer: str) -> tuple[str, int]:
-    """Where a stream comes from, as gRPC says it.
+    """Return host and port of a stream's peer, from gRPC's form.
 
     >>> host_and_port("ipv4:10.0.0.7:4711"), host_and_port("ipv6:%5B::ffff:10.0.0.7%5D:4711"), host_and_port("unix:")
     (('10.0.0.7', 4711), ('10.0.0.7', 4711), ('unix:', 0))
@@ -204,12 +202,12 @@ def host_and_port(peer: str) -> tuple[str, int]:
 
 
 def plain(host: str, port: int) -> tuple[str, int]:
-    """An IPv4 address as such, if it came by a socket that takes both."""
+    """Return host and port; an IPv4 address mapped into IPv6 becomes plain IPv4."""
     return host.partition("%")[0].removeprefix("::ffff:"), port
 
 
 def address_of(host: str) -> str:
-    """What counts as one address. A machine has a whole /64 of IPv6 addresses, so that counts as one.
+    """Return the address to count a host under: a machine has a whole /64 of IPv6 addresses, so the /64 counts as one.
 
     >>> address_of("10.0.0.7"), address_of("2001:db8::1:2"), address_of("unix:")
     ('10.0.0.7', '2001:db8::/64', 'unix:')

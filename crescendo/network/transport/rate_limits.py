@@ -4,21 +4,22 @@ from functools import partial
 
 from crescendo import system
 
-USELESS_BURST, USELESS_RATE = 1000.0, 50.0  # messages that change nothing: at once, and each second
-STRIKES, FORGIVEN = 20.0, 0.2  # broken messages of one client: at once, and each second
-JOINS, JOIN_RATE = 100.0, 1.0  # streams that join: at once, and each second; each is sent the whole model
-REFUSALS, REFUSAL_RATE = 100.0, 10.0  # streams of one address that are refused: at once, and each second
-STATUSES, STATUS_RATE = 20.0, 4.0  # status requests of one address, or party: at once, and each second
-LONGEST_WAIT = 4.0  # seconds that a status request waits for its turn
+# Each pair: how many at once, and how many more each second.
+USELESS_BURST, USELESS_RATE = 1000.0, 50.0  # messages that change nothing
+STRIKES, FORGIVEN = 20.0, 0.2  # broken messages of one client
+JOINS, JOIN_RATE = 100.0, 1.0  # streams that join; each gets the whole model
+REFUSALS, REFUSAL_RATE = 100.0, 10.0  # refused streams of one address
+STATUSES, STATUS_RATE = 20.0, 4.0  # status requests of one address or party
+LONGEST_WAIT = 4.0  # seconds that a status request may wait
 MOST_KEYS = 1000  # addresses and parties that are remembered
 
 STRUCK_OUT = "too many broken messages came under this name; come back later"
-TOO_MUCH_STATUS = "the status is asked for too often from there; ask again later, once a second at most"
+TOO_MUCH_STATUS = "too many status requests come from this address or party; ask again later, at most once a second"
 TOO_OFTEN = "this client joins again and again; come back later, and if these are two copies, stop one"
 
 
 class TokenBucket:
-    """A budget that refills; `take` returns the seconds to wait for what was taken."""
+    """A budget that refills; `take` returns the seconds to wait."""
 
     def __init__(self, burst: float, rate: float) -> None:
         self._burst, self._rate, self._left, self._at = burst, rate, burst, system.monotonic()
@@ -31,13 +32,13 @@ class TokenBucket:
 
 
 class TokenBuckets:
-    """A token bucket for each address or party. The one that was least lately asked is forgotten when there are many."""
+    """A token bucket for each address or party. Beyond `MOST_KEYS` the least recently used one is forgotten."""
 
     def __init__(self, burst: float, rate: float) -> None:
         self._new, self._buckets = partial(TokenBucket, burst, rate), dict[str, TokenBucket]()
 
     def take(self, key: str, amount: float = 1.0) -> float:
-        """What the bucket of ``key`` says."""
+        """Take from the bucket of ``key``; return the seconds to wait."""
         bucket = self._buckets[key] = self._buckets.pop(key) if key in self._buckets else self._new()
         if len(self._buckets) > MOST_KEYS:
             del self._buckets[next(iter(self._buckets))]
@@ -45,20 +46,20 @@ class TokenBuckets:
 
 
 class StatusLimits:
-    """How long a status request has to wait: what its address and its party may ask for."""
+    """Limits on the status requests of each address and each party."""
 
     def __init__(self) -> None:
         self._buckets = TokenBuckets(STATUSES, STATUS_RATE)
 
     def wait(self, *askers: str) -> float | None:
-        """The seconds to wait; None if that would be too long. Asking again does not make it worse."""
+        """Return the seconds to wait, or None if that is too long. A request that gets None uses nothing up."""
         if max(self._buckets.take(one, 0) for one in askers) > LONGEST_WAIT:
             return None
         return max(self._buckets.take(one) for one in askers)
 
 
 class RateLimits:
-    """What one client may do before it has to wait."""
+    """The rate limits of one client."""
 
     def __init__(self) -> None:
         self.useless = TokenBucket(USELESS_BURST, USELESS_RATE)
@@ -67,11 +68,11 @@ class RateLimits:
 
     @property
     def struck_out(self) -> bool:
-        """So much was broken that this client may come back later only."""
+        """True if the client sent too many broken messages and has to come back later."""
         return self.strikes.take(0) > 0
 
     def may_join(self) -> str | None:
-        """Why this client may not join just now; None if it may, and does. Asking again does not make it worse."""
+        """Count a join and return None, or return why the client may not join now. A refused attempt uses nothing up."""
         if self.struck_out:
             return STRUCK_OUT
         if self._joins.take(0) > 0:

@@ -13,26 +13,26 @@ from crescendo.errors import UsageError
 from crescendo.logs import Log
 from crescendo.network.transport.channels import Endpoint, StreamBroken
 
-BROKEN = (StreamBroken, grpc.aio.AioRpcError, asyncio.InvalidStateError)  # what a stream that breaks raises
+BROKEN = (StreamBroken, grpc.aio.AioRpcError, asyncio.InvalidStateError)  # the errors of a broken stream
 
 
 class Unreachable(UsageError):
-    """The server was not reached for as long as the back-off allows."""
+    """The client could not reach the server for as long as the back-off allows."""
 
 
 class Unrecoverable(Unreachable):
-    """What answers is not the server that was meant, or nothing that we can speak to: another attempt would not help."""
+    """The peer at the address is not the intended server, or speaks another protocol: another attempt would not help."""
 
     def __init__(self, address: str, why: str) -> None:
-        super().__init__(f"the server at {address} cannot be spoken to: {why}")
+        super().__init__(f"cannot connect to the server at {address}: {why}")
 
 
 @dataclass(frozen=True)
 class Backoff:
-    """Seconds before the next attempt: doubled each time from ``first`` up to ``most``, and spread by half.
+    """Seconds before the next attempt: doubled each time from ``first`` up to ``most``, and randomized by up to half.
 
-    After ``give_up`` seconds without the server comes one last attempt. Servers come back after days, so by default a client
-    never gives up.
+    After ``give_up`` seconds without the server the client makes one last attempt. Servers come back after days, so by default
+    a client never gives up.
     """
 
     first: float = 0.2
@@ -51,20 +51,20 @@ class Backoff:
 
 
 class Retries:
-    """Attempts to reach the server, counted from when it was last there."""
+    """Attempts to reach the server since it was last reached."""
 
     def __init__(self, backoff: Backoff, endpoint: Endpoint, log: Log) -> None:
         self._backoff, self._endpoint, self._log = backoff, endpoint, log
         self.reached()
 
     def reached(self) -> None:
-        """The server was there just now."""
+        """Note that the server was reached, and start the back-off from the beginning."""
         self._waits, self._since = self._backoff.waits(), system.monotonic()
 
     async def wait(self, error: Exception, lost: Callable[..., None], stop: asyncio.Event) -> bool:
         """Log a failed attempt, by ``lost`` unless the server sent the client away, and wait before the next one.
 
-        `Unreachable` if there is to be none. True if ``stop`` was set meanwhile.
+        Raise `Unreachable` when it is time to give up. Return True if ``stop`` was set meanwhile.
         """
         without, reason = system.monotonic() - self._since, self._endpoint.why(error)
         left = self._backoff.give_up - without

@@ -1,4 +1,4 @@
-"""SIGTERM and SIGINT as a shutdown request: the process finishes the write in hand first, however often the signal comes."""
+"""Shutdown requests: after SIGTERM or SIGINT the process finishes its current write, however often the signal comes."""
 
 import asyncio
 import signal
@@ -14,14 +14,14 @@ SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
 class ShutdownRequest:
-    """Whether this process was asked to stop."""
+    """A request to stop this process, made or not."""
 
     def __init__(self) -> None:
         self._requested = False
         self._event: tuple[asyncio.AbstractEventLoop, asyncio.Event] | None = None
 
     def event(self) -> asyncio.Event:
-        """An event of the running loop that is set when a shutdown is requested."""
+        """Return an event of the running loop that is set when a shutdown is requested."""
         event = asyncio.Event()
         self._event = asyncio.get_running_loop(), event
         if self._requested:
@@ -38,7 +38,7 @@ class ShutdownRequest:
     @classmethod
     @contextmanager
     def on_signals(cls) -> Iterator[Self]:
-        """While this lasts signals only request a shutdown. Outside the main thread signals cannot be caught, and none are."""
+        """Turn signals into shutdown requests within the block. Outside the main thread it catches none: only that thread can."""
         shutdown = cls()
         if threading.current_thread() is not threading.main_thread():
             yield shutdown

@@ -1,4 +1,4 @@
-"""Stream writer: what waits to be written on one stream, and how a stream is read and written side by side."""
+"""Stream writer: the queue of messages to write on one stream, and the loop that reads and writes it concurrently."""
 
 import asyncio
 from abc import ABC, abstractmethod
@@ -11,12 +11,12 @@ from crescendo.errors import PeerError
 from crescendo.network.protocol.wire_messages import Refusal
 from crescendo.network.transport.background import background
 
-MAX_QUEUED = 500  # messages that wait for the other side to read them; then its stream is closed
-CLOSE_TIMEOUT = 5.0  # seconds after which a stream is cut whose other side does not read the last messages
+MAX_QUEUED = 500  # messages that wait for the other side to read them; beyond that its stream is closed
+CLOSE_TIMEOUT = 5.0  # seconds in which the other side has to read the last messages before the stream is cut
 
 
 class StreamWriter(ABC):
-    """Messages, none of which may be lost, and state (acknowledgements, broadcasts), of which only the newest waits."""
+    """Writes messages, all of which are sent, and state (acknowledgements, broadcasts), of which only the newest is sent."""
 
     def __init__(self, encode: Callable[[Any], Any], most: int = MAX_QUEUED) -> None:
         self.closed, self._wake = asyncio.Event(), asyncio.Event()
@@ -24,7 +24,7 @@ class StreamWriter(ABC):
         self._encode, self._most = encode, most
 
     def send(self, message: Any) -> None:
-        """Queue a message. Few of these ever wait; if there are too many the other side does not read, and is cut."""
+        """Queue a message. A full queue means that the other side does not read; this closes its stream."""
         if len(self._queue) >= self._most:
             self.closed.set()
         else:
@@ -41,7 +41,7 @@ class StreamWriter(ABC):
     async def run(
         self, context: Any, read_all: Coroutine[Any, Any, None], broken: Callable[[PeerError], Refusal]
     ) -> None:
-        """Read and write until one of both ends or the writer is closed; ``broken`` answers what breaks the protocol."""
+        """Read and write until either ends or the writer is closed; ``broken`` makes the refusal after a protocol error."""
         async with background(read_all, self.write_all(context), self.closed.wait()) as tasks:
             reading, writing, _ = tasks
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -51,7 +51,7 @@ class StreamWriter(ABC):
                 await asyncio.wait_for(asyncio.shield(writing), CLOSE_TIMEOUT)
 
     async def write_all(self, context: Any) -> None:
-        """Write until the stream is closed. A broadcast that was begun is finished, then the newest one follows."""
+        """Write until the stream is closed. A broadcast once begun is finished before the newest one is sent."""
         while True:
             await self._wake.wait()
             self._wake.clear()
@@ -67,10 +67,10 @@ class StreamWriter(ABC):
         return not self.closed.is_set() and await self._write_newest(context)
 
     async def _write_parts(self, context: Any, parts: Iterable[Any], before: Callable[[], None] = lambda: None) -> None:
-        """Write a long message; ``before`` is called before each part, when nothing else waits.
+        """Write a long message in parts; call ``before`` before each part, once the queue is empty.
 
-        What waits in the queue goes out between two parts: on a slow line the whole may take minutes, in which the other side
-        has to hear a ping, or it would count as silent.
+        Queued messages go out between two parts: on a slow line the whole may take minutes, and pings must get through
+        meanwhile, or the other side would count as silent.
         """
         for part in parts:
             while self._queue and not self.closed.is_set():
@@ -80,4 +80,4 @@ class StreamWriter(ABC):
 
     @abstractmethod
     async def _write_newest(self, context: Any) -> bool:
-        """Write the newest state that is due; False if nothing is."""
+        """Write the newest state that is due; return False if none is."""

@@ -1,4 +1,4 @@
-"""How rounds and clients are called in what people read."""
+"""Wording: rounds and clients as text for people."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -7,7 +7,7 @@ MOST_RANGES = 20
 
 
 def ranges(rounds: Iterable[int]) -> str:
-    """Rounds in few words, since there may be thousands.
+    """Return a short text for a list of rounds, of which there may be thousands.
 
     >>> ranges([3, 0, 1, 2, 7, 9, 10]), ranges(range(0, 100, 2))[-20:]
     ('0-3, 7, 9-10', '6, 38, and 30 others')
@@ -24,7 +24,7 @@ def ranges(rounds: Iterable[int]) -> str:
 
 
 def named(text: str, names: Mapping[int, str]) -> str:
-    """The core counts clients; people know them by name.
+    """Replace client numbers, which the core uses, with the names that people know.
 
     >>> named("client 1 sent round 0 before with other bytes", {0: "alice", 1: "bob"})
     'bob sent round 0 before with other bytes'

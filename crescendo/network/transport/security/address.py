@@ -1,4 +1,4 @@
-"""Addresses: HOST:PORT or a socket's path; without TLS none but this machine's own."""
+"""Addresses: HOST:PORT or a socket's path; without TLS only addresses of this machine are allowed."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Address:
 
     @property
     def is_loopback(self) -> bool:
-        """Does it never leave this machine? Names other than localhost are not looked up: an answer can be forged.
+        """True if the address is on this machine. Names other than localhost are not looked up: an answer can be forged.
 
         >>> texts = ("127.0.0.1:7077", "[::1]:7077", "localhost:7077", "0.0.0.0:7077", "example.org:7077")
         >>> [Address(text).is_loopback for text in texts]
@@ -50,7 +50,7 @@ class Address:
             return False
 
     def check(self, folder: Path | None) -> None:
-        """Refuse what is no address, and to speak in the clear to, or listen in the clear on, anything but this machine."""
+        """Refuse an invalid address, and any address outside this machine if there is no ``folder`` for TLS."""
         if not self.text.startswith("unix:"):
             self.host_and_port()
         if folder is None and not self.is_loopback:
@@ -61,7 +61,7 @@ class Address:
 
 
 def _is_host(text: str, bracketed: bool) -> bool:
-    """Could this be a host's name or address? Brackets are for IPv6 alone."""
+    """True if the text may be a host's name or address. Only IPv6 addresses may have brackets."""
     if not bracketed:
         return bool(text) and not any(letter.isspace() or letter in "[]" for letter in text)
     try:

@@ -19,12 +19,12 @@ Admit = Callable[[str, str, Any], None]  # takes a name, a token and the gRPC ca
 
 
 def everybody(name: str, token: str, context: Any) -> None:
-    """On one machine no peer needs to prove who it is."""
+    """Admit every peer: without TLS all peers are on this machine."""
 
 
 @dataclass(frozen=True)
 class Authenticator:
-    """Lets a peer in under its own name only. The token list is read anew each time, so that a name can be struck off."""
+    """Admits a peer under its own name only. It reads the token list each time, so that an operator can remove a name."""
 
     tokens: Path | None = None
     folder: Path | None = None
@@ -40,13 +40,13 @@ class Authenticator:
         return Authenticator(tokens if tokens.exists() else None, folder, revocations)
 
     def stamp(self) -> Stamp:
-        """What shows that a file has changed which decides who is let in, or what the server shows."""
+        """Return a stamp that changes with any file that decides which peers are admitted, or what the server shows."""
         names = (TOKENS, REVOKED, CA, CERTIFICATE, KEY, NEXT_KEY)
         listed = [self.tokens] if self.folder is None else [self.folder / name for name in names]
         return stamp_of(path for path in listed if path is not None)
 
     def refresh(self) -> None:
-        """Read files that have changed; DataError for those that cannot be used."""
+        """Read changed files; DataError if one is not usable."""
         if self.tokens is not None:
             TokenBook.read(self.tokens)
         if self.revocations is not None:
@@ -55,18 +55,18 @@ class Authenticator:
             PartyFolder(self.folder).for_serving()
 
     def __call__(self, name: str, token: str, context: Any) -> None:
-        """Admit ``name``, or (if empty) anybody who is known; PeerError otherwise."""
+        """Admit the peer if it is ``name`` or, with an empty ``name``, any known party; PeerError otherwise."""
         identity = self.identify(token, context)
         if identity is None or (name and identity != Identity("client", name)):
             raise PeerError(refusal(name))
 
     def aggregator(self, name: str, token: str, context: Any) -> None:
-        """Admit an aggregator, which is believed about the names of the clients below it."""
+        """Admit an aggregator. The server then trusts it for the names of the clients below it."""
         if self.identify(token, context) != Identity("aggregator", name):
             raise PeerError(refusal(name))
 
     def identify(self, token: str, context: Any) -> Identity | None:
-        """What the other end of a gRPC call has proved to be, by its token or else by its certificate; None for a stranger."""
+        """Return the identity that a peer has proved, by its token or its certificate; None for an unknown peer."""
         if self.tokens is not None:
             return TokenBook.read(self.tokens).owner(token)
         shown = context.auth_context()
@@ -82,7 +82,7 @@ class Authenticator:
 
 
 def refusal(name: str) -> str:
-    """The same words for a wrong secret, another's, and a name that does not exist."""
+    """Return one text for a wrong secret, another party's secret and an unknown name, so that a peer cannot tell them apart."""
     if not name:
         return "no certificate or token that this server knows was shown; check --certs, or ask the server's operator for one"
     return (

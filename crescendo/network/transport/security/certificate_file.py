@@ -1,4 +1,4 @@
-"""Certificates: what one may be used for and until when, whose key it has, and the one that a server shows."""
+"""Certificates: the uses and the lifetime of a file's certificate, its key, and the certificate that a server shows."""
 
 import datetime
 import socket
@@ -11,7 +11,7 @@ from crescendo.network.transport.security.party_files import read
 
 
 def belongs(key: bytes, certificate: bytes) -> bool:
-    """Is this private key (PEM) that of the certificate (PEM)?"""
+    """True if this private key (PEM) belongs to the certificate (PEM)."""
     from cryptography import x509
     from cryptography.hazmat.primitives import serialization
 
@@ -27,7 +27,7 @@ def now() -> datetime.datetime:
 
 
 def read_certificate(path: Path) -> tuple[set[str] | None, datetime.datetime, datetime.datetime]:
-    """What a certificate may be used for (None: anything), and from when to when."""
+    """Return the uses that a certificate allows (None: all), and the beginning and end of its lifetime."""
     from cryptography import x509
     from cryptography.x509.oid import ExtendedKeyUsageOID as Use
 
@@ -43,7 +43,7 @@ def read_certificate(path: Path) -> tuple[set[str] | None, datetime.datetime, da
 
 
 def shown_certificate(address: str, timeout: float = 10.0) -> bytes:
-    """The certificate (DER) that a server shows, unchecked: hold it against a fingerprint, then pin it."""
+    """Return the certificate (DER) that a server shows, unchecked: compare it with a fingerprint, then pin it."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     context.set_alpn_protocols(["h2"])

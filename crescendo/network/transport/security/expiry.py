@@ -1,4 +1,4 @@
-"""Expiry: when the certificate ends that a peer has shown, or that a party shows itself."""
+"""Expiry: when the certificate of a peer, or a party's own, ends."""
 
 import math
 from pathlib import Path
@@ -6,13 +6,13 @@ from typing import Any
 
 
 def expiry_of(context: Any) -> float:
-    """When the certificate of a gRPC call's other end expires, in seconds since 1970; infinite if none was shown."""
+    """Return when the certificate of a call's peer expires, in seconds since 1970; infinite if it showed none."""
     shown = context.auth_context().get("x509_pem_cert", ())
     return min((_end_of(pem) for pem in shown), default=math.inf)
 
 
 def expiry_in(path: Path) -> float:
-    """When the certificate in a file expires; infinite if there is none that can be read."""
+    """Return when the certificate in a file expires; infinite if it cannot be read."""
     try:
         return _end_of(path.read_bytes())
     except OSError:

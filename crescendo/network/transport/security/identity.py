@@ -1,4 +1,4 @@
-"""Identity: the role and the name that a peer has proved, as its certificate spells them."""
+"""Identity: the role and the name that a peer has proved, and their form in a certificate."""
 
 from __future__ import annotations
 
@@ -12,19 +12,20 @@ URN = "urn:crescendo:"
 
 @dataclass(frozen=True)
 class Identity:
-    """What a peer has proved to be."""
+    """The role and name that a peer has proved."""
 
     role: Role
     name: str
 
     @property
     def uri(self) -> str:
-        """As it stands in a certificate."""
+        """The URI of this identity in a certificate."""
         return f"{URN}{self.role}:{quote(self.name, safe='')}"
 
     @staticmethod
     def of(uri: str) -> Identity | None:
-        """
+        """Return the identity in a certificate's URI, or None if there is none.
+
         >>> Identity.of(Identity("client", "Blue Airways").uri)
         Identity(role='client', name='Blue Airways')
         """

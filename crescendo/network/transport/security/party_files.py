@@ -1,4 +1,4 @@
-"""Files of a party's folder: what they are called, and reading them; a secret that others may read is refused."""
+"""Files of a party's folder: their names, and functions that read them and refuse a secret that others may read."""
 
 import stat
 from pathlib import Path
@@ -10,7 +10,7 @@ NEXT_KEY = "next-key.pem"
 
 
 def read(path: Path) -> bytes:
-    """A file of the folder, or DataError."""
+    """Return the content of a file, or raise DataError."""
     try:
         return path.read_bytes()
     except OSError as error:
@@ -21,7 +21,7 @@ def read(path: Path) -> bytes:
 
 
 def read_secret(path: Path) -> bytes:
-    """A file that no one else on this machine may read, or DataError."""
+    """Return the content of a secret file; DataError if other users of this machine may read it."""
     content = read(path)
     if path.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):
         raise DataError(f"{path} is a secret and others on this machine may read it; run: chmod 600 {path}")

@@ -1,4 +1,4 @@
-"""A party's folder: the credentials that it connects or listens with, and checks that refuse a wrong folder early."""
+"""A party's folder: the credentials to connect or listen with, and checks that refuse a wrong folder early."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ Purpose = Literal["serve", "ask"]
 
 @dataclass(frozen=True)
 class PartyFolder:
-    """The folder of one party: what it connects or listens with."""
+    """The folder of one party, with the credentials to connect or listen with."""
 
     path: Path
 
     def server_credentials(self) -> Any:
-        """What a server (or aggregator) listens with: its certificate; clients must show one of the same authority, or tokens.
+        """Return the credentials of a server or aggregator. Clients must show a certificate of the same authority, or tokens.
 
-        gRPC asks before each handshake whether there is anything new.
+        gRPC calls ``changed`` before each handshake to get new credentials.
         """
         mutual, files = not (self.path / TOKENS).exists(), ReloadedFiles(self._files, self.for_serving)
         used = [files()]
@@ -53,7 +53,7 @@ class PartyFolder:
         return grpc.dynamic_ssl_server_credentials(_configuration(*used[0]), changed, mutual)
 
     def client_credentials(self, pinned: bytes | None = None) -> Callable[[], Any]:
-        """What a client (or aggregator) connects with, each time. No server certificate but ``pinned`` (DER) will do."""
+        """Return a function that makes a client's credentials. With ``pinned`` (DER) it accepts only that server certificate."""
 
         def read() -> Any:
             roots = self._authorities() if pinned is None else ssl.DER_cert_to_PEM_cert(pinned).encode()
@@ -63,7 +63,7 @@ class PartyFolder:
         return ReloadedFiles(self._files, read)
 
     def token(self) -> Callable[[], str]:
-        """The party's token as it is now; empty if it has none."""
+        """Return a function that returns the party's current token, or an empty string."""
         path = self.path / TOKEN
         return ReloadedFiles((path,), lambda: read_secret(path).decode().strip() if path.exists() else "")
 
@@ -75,7 +75,7 @@ class PartyFolder:
         return *self._pair(), self._authorities()
 
     def _authorities(self) -> bytes:
-        """One or, while an authority is replaced by another, several."""
+        """Return the trusted authorities: one or, while a new one replaces it, several."""
         from cryptography import x509
 
         pem = read(self.path / CA)
@@ -86,7 +86,7 @@ class PartyFolder:
         return pem
 
     def _pair(self) -> tuple[bytes, bytes]:
-        """The certificate and its key: the next one as soon as the certificate that was asked for has come."""
+        """Return the key and its certificate: the next key as soon as the requested certificate is there."""
         key, following = read_secret(self.path / KEY), self.path / NEXT_KEY
         certificate = read(self.path / CERTIFICATE)
         for one in (key, *([read_secret(following)] if following.exists() else ())):
@@ -98,7 +98,7 @@ class PartyFolder:
         )
 
     def check(self, purpose: Purpose) -> None:
-        """Refuse a folder that will not do, before anybody is asked: a failed handshake tells neither side why."""
+        """Refuse an unsuitable folder before connecting: a failed handshake gives neither side the reason."""
         folder = self.path
         if not (folder / CA).exists() and (inside := self._parties(purpose)):
             some = ", ".join(map(str, inside[:4])) + (", .." if len(inside) > 4 else "")
@@ -108,7 +108,7 @@ class PartyFolder:
                 f"{folder} has neither a certificate nor a token, so no client could connect; name your own folder with --certs"
             )
         if not (folder / CERTIFICATE).exists():
-            return  # a token's folder, or one that is found to be incomplete when it is read
+            return  # a folder with a token; an incomplete folder is refused when it is read
         uses, since, until = read_certificate(folder / CERTIFICATE)
         if uses is not None and purpose not in uses:
             raise UsageError(
@@ -126,7 +126,7 @@ class PartyFolder:
             )
 
     def check_name(self, name: str) -> None:
-        """Refuse another's certificate; of one that was made elsewhere and names nobody, the server judges."""
+        """Refuse another party's certificate. One made elsewhere may have no name; the server then decides."""
         owner = self._owner() if (self.path / CERTIFICATE).exists() else None
         if owner is not None and owner.name != name:
             raise UsageError(
@@ -146,12 +146,12 @@ class PartyFolder:
         return next((owner for uri in uris if (owner := Identity.of(uri)) is not None), None)
 
     def _parties(self, purpose: Purpose) -> list[Path]:
-        """Folders of parties inside: all that `crescendo certs` made, or a copy that went a level too deep."""
+        """Return party folders inside this one: those that `crescendo certs` made, or a copy one level too deep."""
         found = sorted(file.parent for depth in ("*", "*/*") for file in self.path.glob(f"{depth}/{CA}"))
         return [place for place in found if purpose in PartyFolder(place)._uses()]
 
     def _uses(self) -> set[str]:
-        """What the folder may be used for; of the authority's, nothing."""
+        """Return the uses of the folder; none for the authority's folder."""
         if not (self.path / CERTIFICATE).exists():
             return {"ask"} if (self.path / TOKEN).exists() else set()
         uses, _, _ = read_certificate(self.path / CERTIFICATE)

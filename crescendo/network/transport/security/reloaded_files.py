@@ -1,4 +1,4 @@
-"""Reloaded files: what was read from some files, read anew when they have changed, without a restart."""
+"""Reloaded files: a value read from files, and read again whenever they change, without a restart."""
 
 from collections.abc import Callable, Iterable
 from contextlib import suppress
@@ -12,7 +12,7 @@ Stamp = tuple[tuple[int, int, int] | None, ...]
 
 
 def stamp_of(paths: Iterable[Path]) -> Stamp:
-    """What shows that files have changed: when they were written, their size and their place on the disk; None for no file."""
+    """Return a stamp that changes with the files: time of writing, size and inode of each, or None for a missing file."""
     return tuple(_stamp(path) for path in paths)
 
 
@@ -25,10 +25,10 @@ def _stamp(path: Path) -> tuple[int, int, int] | None:
 
 
 class ReloadedFiles(Generic[T]):
-    """What ``read`` makes of the files at ``paths`` as they are now.
+    """The value that ``read`` makes of the current files at ``paths``.
 
-    The first time what is wrong with them is raised. Later the last that could be used stays while they cannot be: files are
-    replaced one after the other, and a copy may be half way.
+    Errors of the first read are raised. After that the last good value stays while the files are not usable: an operator replaces
+    them one after the other, and a copy may be half done.
     """
 
     def __init__(self, paths: Iterable[Path], read: Callable[[], T]) -> None:
@@ -41,8 +41,8 @@ class ReloadedFiles(Generic[T]):
         return self._value
 
     def refresh(self) -> None:
-        """Read changed files; raises what is wrong with them."""
-        stamp = stamp_of(self._paths)  # first: what is written while they are read is noticed the next time
+        """Read changed files; raise an error if they are not usable."""
+        stamp = stamp_of(self._paths)  # first: the next refresh then notices a change made while reading
         if stamp != self._stamp:
             self._value = self._read()
             self._stamp = stamp

@@ -1,8 +1,8 @@
-"""Revocation: certificates that are no longer accepted although they have not ended, on a list that the authority has signed.
+"""Revocation: a list, signed by the authority, of certificates that are refused although they have not expired.
 
-The list is an X.509 CRL in ``revoked.pem``, made by `crescendo certs revoke`. A server or aggregator looks at it before it
-accepts a certificate, and again when the file changes. gRPC for Python has no hook for CRLs in its handshake, so this is done
-by the serial number of the certificate that was shown.
+The list is an X.509 CRL in ``revoked.pem``, made by `crescendo certs revoke`. A server or aggregator checks it before it accepts
+a certificate, and again when the file changes. gRPC for Python has no hook for CRLs in its handshake, so the check compares the
+serial number of the peer's certificate.
 """
 
 from collections.abc import Iterable
@@ -15,15 +15,15 @@ REVOKED = "revoked.pem"
 
 
 class Revocations:
-    """The list at ``path``, signed by one of the authorities in ``authorities``. What was on one is never taken back:
-    a list that is gone, cannot be used or is an older one leaves all of them in force."""
+    """The list at ``path``, signed by one of the authorities in ``authorities``. Revoked certificates stay revoked, even if the
+    list is removed, damaged or replaced by an older one."""
 
     def __init__(self, path: Path, authorities: Path) -> None:
         self._path, self._authorities, self._known = path, authorities, frozenset[int]()
         self._files = ReloadedFiles((path, authorities), self._read)
 
     def covers(self, shown: Iterable[bytes]) -> bool:
-        """Is one of these certificates (PEM) on the list? One that cannot be read counts as revoked."""
+        """True if one of these certificates (PEM) is on the list. An unreadable certificate counts as revoked."""
         from cryptography import x509
 
         self._files()
@@ -34,7 +34,7 @@ class Revocations:
             return True
 
     def refresh(self) -> None:
-        """Read a list that has changed; DataError if it cannot be used."""
+        """Read the list if it has changed; DataError if it is not usable."""
         self._files.refresh()
 
     def _read(self) -> None:
@@ -49,7 +49,7 @@ class Revocations:
 
 
 def revoked_serials(path: Path, authorities: Path) -> frozenset[int]:
-    """The serial numbers on a list, or DataError if none of the authorities has signed it."""
+    """Return the serial numbers on a list; DataError if none of the authorities has signed it."""
     from cryptography import x509
 
     try:

@@ -1,4 +1,4 @@
-"""Tokens: who has which, by their hashes."""
+"""Tokens: the owner of each token, found by the token's hash."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ _HASH = re.compile("[0-9a-f]{64}")
 
 @dataclass(frozen=True)
 class TokenBook:
-    """Who has which token, by the tokens' hashes."""
+    """The owner of each token, by the token's SHA-256."""
 
     owners: Mapping[str, Identity]
 
     @classmethod
     def read(cls, path: Path) -> Self:
-        """tokens.json: a list of ``{"name": .., "role": .., "sha256": ..}``."""
+        """Read tokens.json, a list of ``{"name": .., "role": .., "sha256": ..}``."""
         try:
             entries: list[dict[str, str]] = json.loads(read(path))
             owners = {entry["sha256"]: Identity(entry["role"], entry["name"]) for entry in entries}  # type: ignore[arg-type]
@@ -40,11 +40,11 @@ class TokenBook:
 
     @staticmethod
     def hash(token: str) -> str:
-        """What is stored of a token."""
+        """Return the SHA-256 of a token, the form in which it is stored."""
         return hashlib.sha256(token.encode()).hexdigest()
 
     def owner(self, token: str) -> Identity | None:
-        """Whose token this is. All hashes are compared, in constant time each, whatever is found."""
+        """Return the owner of a token. This compares all hashes, each in constant time, even after a match."""
         shown, found = self.hash(token), None
         for stored, identity in self.owners.items():
             if hmac.compare_digest(shown, stored):
