@@ -225,7 +225,8 @@ class Federation:
     async def _aggregate(self, machine: Machine) -> bool:
         node = Node(machine.name, Endpoint(self.server.name), log=machine.note)
         machine.noted["node"] = node
-        return await node.run(machine.name, ShutdownRequest().event())
+        await node.run(machine.name, ShutdownRequest().event())
+        return all(client.is_finished for client in self.honest)  # as for the server
 
     async def _join(self, machine: Machine) -> bool:
         """As `crescendo.network.client.join.join` does, on a loop that runs already."""

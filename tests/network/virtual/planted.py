@@ -37,7 +37,7 @@ def plant(name: str, patch: Patch | None = None) -> None:
     nothing."""
     module, _, function = name.rpartition(":")
     bug: Any = getattr(importlib.import_module(module), function) if module else BUGS[name]
-    bug(patch or Patch()) if inspect.signature(bug).parameters else bug()
+    bug(patch or pytest.MonkeyPatch()) if inspect.signature(bug).parameters else bug()
 
 
 # -- findings of the review, undone ------------------------------------------------------------------------------------------

@@ -61,8 +61,8 @@ class Process:
         """From now on nothing of it runs. Its tasks are kept as they are, since Python would run their ``finally``."""
         if not self.alive:
             return
+        self._kept = list(self.tasks)  # first: what waits for a thaw may be all that holds on to one
         self.alive, self._late = False, None
-        self._kept = list(self.tasks)
         for strand in list(self.strands):
             strand.unwind()
         for release in self.at_end:

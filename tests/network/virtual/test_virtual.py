@@ -7,15 +7,17 @@ import random
 
 import pytest
 
+from crescendo.core.server import Server
 from tests.network.virtual.__main__ import main
 from tests.network.virtual.kept_seeds import KEPT
 from tests.network.virtual.planted import plant
 from tests.network.virtual.runs import run
 from tests.network.virtual.schedules import drawn
 from tests.network.virtual.shrink import script
+from tests.soak import times
 
 FIXED = (1, 5, 6, 9, 13, 22, 24, 36, 37, 47, 48, 59, 66)
-SOAK_MINUTES = 8.0
+SOAK_SEEDS = times(60)
 FOUND_BY = {  # a planted bug, and a seed that finds it in a second or two; the whole table: docs/security.md
     "ack_before_disk": 0,
     "fresh_noise": 1,
@@ -45,6 +47,21 @@ def test_a_planted_bug_is_found(bug: str, monkeypatch: pytest.MonkeyPatch) -> No
     assert run(FOUND_BY[bug], drawn(FOUND_BY[bug])).problems
 
 
+def test_a_bug_of_another_module_is_planted_by_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = Server._count_open
+    plant("tests.network.virtual.planted:round_too_early", monkeypatch)
+    assert Server._count_open is not before
+
+
+@pytest.mark.slow
+def test_the_command_tells_how_to_run_a_failure_again(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plant("round_too_early", monkeypatch)
+    assert main(["--first-seed", "1", "--seeds", "1"]) == 1
+    assert "again: python -m tests.network.virtual --seeds 1 --first-seed 1" in capsys.readouterr().out
+
+
 def test_the_script_of_a_failure_is_a_program() -> None:
     compile(script(3, drawn(3), "lost_sync"), "script", "exec")
 
@@ -52,4 +69,4 @@ def test_the_script_of_a_failure_is_a_program() -> None:
 @pytest.mark.soak
 def test_new_seeds() -> None:
     first = random.SystemRandom().randrange(10_000, 10**9)
-    assert main(["--first-seed", str(first), "--minutes", str(SOAK_MINUTES)]) == 0
+    assert main(["--first-seed", str(first), "--seeds", str(SOAK_SEEDS)]) == 0
