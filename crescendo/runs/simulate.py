@@ -63,7 +63,7 @@ def simulate(
     if out is not None and (algorithm != OURS or asked != chosen.made()):
         what = algorithm if algorithm != OURS else "options"
         raise UsageError(
-            f"a run's folder holds a run of its run file alone, which cannot state {what}; leave out=.. out"
+            f"out= stores a run that its run file repeats, and a run file cannot state {what}; remove out="
         )
     if data is not None and isinstance(config, Mapping) and "data" not in config:
         config = {**config, "data": {"source": data.name}}

@@ -11,15 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import crescendo
-from crescendo.algorithms.algorithm_kinds import ALGORITHMS, OURS, in_rounds, in_tasks
+from crescendo.algorithms.algorithm_kinds import ALGORITHMS, OURS
 from crescendo.core.vectors import message_bytes
 from crescendo.data.records import Dataset
 from crescendo.runs.result import Result
 
 EVERY = list(ALGORITHMS)
-SYNCHRONOUS = [name for name, one in ALGORITHMS.items() if one.terms is in_rounds]
-TASKS = [name for name, one in ALGORITHMS.items() if one.terms is in_tasks]
-VECTORS = {"scaffold": 2}  # in a message; 1 if not named
+SYNCHRONOUS, TASKS = ["fedavg", "fedprox", "scaffold"], ["fedasync", "fedbuff"]
 CENTRES = np.array([[2.0, 0.0], [0.0, 4.0], [-1.0, -1.0]])
 WEIGHTS = (0.2, 0.5, 0.3)
 
@@ -79,11 +77,22 @@ def test_it_reaches_the_minimiser_of_the_weighted_objective(name: str) -> None:
 @pytest.mark.parametrize("name", EVERY)
 def test_it_counts_the_bytes_of_every_message(name: str) -> None:
     result = run(name, job())
-    one, updates = message_bytes(2 * VECTORS.get(name, 1), "float32"), len(result.trace.tables["updates"]["round"])
-    answers = updates - 3 if name in TASKS else 3 * result.rounds  # each carries a task, and three had one at the start
-    expected = (0, 0) if ALGORITHMS[name].pools else (updates * one, 3 * message_bytes(2, "float32") + answers * one)
-    assert (result.bytes_up, result.bytes_down) == expected
-    assert (result.metrics[-1]["bytes_up"], result.metrics[-1]["bytes_down"]) == expected
+    one, two = message_bytes(2, "float32"), message_bytes(4, "float32")
+    updates, first = len(result.trace.tables["updates"]["round"]), 3 * one
+    expected = {
+        "crescendo": (updates * one, first + 3 * result.rounds * one),
+        "fedavg": (updates * one, first + 3 * result.rounds * one),
+        "fedprox": (updates * one, first + 3 * result.rounds * one),
+        "scaffold": (updates * two, first + 3 * result.rounds * two),
+        "fedasync": (
+            updates * one,
+            first + (updates - 3) * one,
+        ),  # each answer carries a task, and three had one at the start
+        "fedbuff": (updates * one, first + (updates - 3) * one),
+        "pooled": (0, 0),
+    }
+    assert (result.bytes_up, result.bytes_down) == expected[name]
+    assert (result.metrics[-1]["bytes_up"], result.metrics[-1]["bytes_down"]) == expected[name]
 
 
 @pytest.mark.slow
@@ -120,8 +129,7 @@ def test_whatever_happens_it_ends_with_every_gradient_taken_once(
 ) -> None:
     times = {"kind": "exponential", "mean": latency} if latency else 0.0
     timing = {"speed": speed, "latency": times, **{key: value for key, value in rest.items() if value is not None}}
-    known = {option.name for option in ALGORITHMS[name].parameters}
-    options = {"deadline": deadline} if "deadline" in known else {}
+    options = {"deadline": deadline} if name in SYNCHRONOUS else {}
     result = run(name, job(timing, gradients=600, scale=15), **options)
     updates = result.trace.tables["updates"]
     pairs = list(zip(updates["client"].tolist(), updates["round"].tolist(), strict=True))
@@ -228,9 +236,9 @@ def test_what_a_rival_cannot_do_is_refused_before_any_data_are_read(name: str) -
         crescendo.ConfigError, match=f"{name} moves all coordinates in every round; leave schedule.blocks out"
     ):
         crescendo.simulate({**missing, "schedule": {**missing["schedule"], "blocks": 2}}, algorithm=name)
-    with pytest.raises(crescendo.UsageError, match=f"{name}; leave out"):
+    with pytest.raises(crescendo.UsageError, match=f"cannot state {name}; remove out="):
         crescendo.simulate(missing, algorithm=name, out="anywhere")
-    with pytest.raises(crescendo.UsageError, match="options; leave out"):
+    with pytest.raises(crescendo.UsageError, match="cannot state options; remove out="):
         crescendo.simulate(missing, options={"step_scale": 2.0}, out="anywhere")
     if not ALGORITHMS[name].private:
         private = {"mechanism": "minibatch", "sigma": 1.0, "delta": 1e-5, "clip": 1.0, "records": 60}

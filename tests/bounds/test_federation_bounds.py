@@ -45,9 +45,10 @@ def test_a_sentence_about_terms_is_so_long_at_most(many: int, monkeypatch: pytes
     def fails(*words: Any) -> None:
         raise Refused("x" * many)
 
+    text = sound()[0]
     monkeypatch.setattr(agreement, "_build", fails)
     with pytest.raises(Refused) as refused:
-        build_terms(sound()[0])
+        build_terms(text)
     assert len(str(refused.value)) == min(many, LONGEST)
 
 
@@ -84,8 +85,8 @@ def test_names_in_terms_are_so_long_at_most(many: int) -> None:
 @around(50)
 def test_a_client_has_so_many_gradients_in_a_round(many: int, monkeypatch: pytest.MonkeyPatch) -> None:
     assert MOST_SLOTS == 1 << 27
-    monkeypatch.setattr(terms_limits, "MOST_SLOTS", 50)
     raw = plain()
+    monkeypatch.setattr(terms_limits, "MOST_SLOTS", 50)
     raw["clients"] |= {"names": ["a"], "weights": [1.0]}
     raw["schedule"]["rounds"] = 3
     raw["schedule"]["sizes"] = {"kind": "constant", "size": many}
@@ -100,8 +101,8 @@ def test_steps_by_gradient_are_for_so_many_rounds_and_gradients(
     assert SLOT_BY_SLOT == (100_000, 1 << 22, 1 << 26)
     limits = [10, 40, 400]  # rounds, gradients in a round and in the run
     limits[which] -= more
-    monkeypatch.setattr(terms_limits, "SLOT_BY_SLOT", tuple(limits))
     raw = plain()
+    monkeypatch.setattr(terms_limits, "SLOT_BY_SLOT", tuple(limits))
     raw["clients"] |= {"names": ["a"], "weights": [1.0]}
     raw["schedule"] |= {"rounds": 10, "sizes": {"kind": "constant", "size": 40}}
     raw["schedule"]["steps"] = {**raw["schedule"]["steps"], "per": "slot"}

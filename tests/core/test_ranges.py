@@ -76,5 +76,5 @@ def test_a_state_of_an_earlier_version_is_read() -> None:
     client = Client(terms(), 0, np.zeros(2))
     aside = [np.zeros(2), 1, 0, [1, 5], 0]
     again = Client.restore(terms(), {**client.export(), "yours": [1, [3, 4]], "put_aside": aside}).export()
-    assert again["yours"] == [1, [(3, 5)]] and again["put_aside"][3] == [(1, 2), (5, 6)]
-    assert Client.restore(terms(), again).export()["yours"] == [1, [(3, 5)]]
+    assert again["yours"] == [1, [[3, 5]]] and again["put_aside"][3] == [[1, 2], [5, 6]]
+    assert Client.restore(terms(), again).export()["yours"] == [1, [[3, 5]]]
