@@ -1,1 +1,1 @@
-"""Rival algorithms, one file each: a server and a client for the simulator, beside the core's own (`crescendo.core.sides`)."""
+"""Rival algorithms, one file each, with a server and a client for the simulator (`crescendo.core.sides`)."""

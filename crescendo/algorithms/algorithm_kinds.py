@@ -1,4 +1,4 @@
-"""Every algorithm that a run file can be run with: our own, and its rivals, by name.
+"""Registry of algorithms by name: our own, and its rivals.
 
 >>> ALGORITHMS["fedbuff"].about
 'buffered and asynchronous: the model moves by the mean of every few updates, stale ones less'
@@ -38,7 +38,7 @@ OURS = "crescendo"
 
 @dataclass(frozen=True)
 class AlgorithmSides:
-    """What a simulation drives: a server, a client for every worker, and how often the model will move."""
+    """The sides that a simulation drives: a server, one client per worker, and the number of model moves."""
 
     server: ServerSide
     clients: Sequence[ClientSide]
@@ -49,10 +49,10 @@ class AlgorithmSides:
 class Algorithm:
     """An algorithm on the simulator.
 
-    ``terms`` makes its terms from those of the run file and its options; ``sides`` makes a server and clients from its terms,
-    the first model, its options and the wire. ``private`` says that its clients release what mechanisms are certified for, in
-    rounds that its terms fix; ``masks`` that a round may move one block of the model; ``corrects`` that clients change the steps
-    of SGD; ``pools`` that one client has all the records.
+    ``terms`` makes its terms from those of the run file and its options. ``sides`` makes a server and clients from
+    its terms, the first model, its options and the wire. ``private``: its clients' releases are covered by
+    certificates, in rounds fixed by its terms. ``masks``: a round may move one block of the model. ``corrects``:
+    clients modify the steps of SGD. ``pools``: one client has all the records.
     """
 
     name: str
@@ -67,16 +67,16 @@ class Algorithm:
 
     @property
     def parameters(self) -> tuple[Parameter, ...]:
-        """The options: name, type, range, what it does and default."""
+        """The options: name, type, range, description and default."""
         return parameters(self.options)
 
     @property
     def tunable(self) -> Mapping[str, Search]:
-        """The options that a search may try, and over what range."""
+        """The options that tuning may search, with their ranges."""
         return searched(self.options)
 
     def made(self, given: Mapping[str, Any] | None = None) -> AlgorithmOptions:
-        """The options with these values, or ConfigError."""
+        """Return the options with these values, or raise ConfigError."""
         names = [one.name for one in self.parameters]
         for name in given or {}:
             if name not in names:
@@ -87,24 +87,24 @@ class Algorithm:
             raise ConfigError(f"{self.name}: {error}") from None
 
     def check(self, *, blocks: int, mechanism: str) -> None:
-        """Refuse what the run file asks for and this algorithm has not."""
+        """Refuse features of the run file that this algorithm lacks."""
         if blocks > 1 and not self.masks:
             raise ConfigError(f"{self.name} moves all coordinates in every round; leave schedule.blocks out")
         if mechanism != "none" and not self.private:
             able = ", ".join(name for name, one in ALGORITHMS.items() if one.private)
             raise ConfigError(
-                f"no certificate is about what clients of {self.name} send, so that it gets no epsilon; leave privacy.mechanism "
+                f"no certificate covers the messages of {self.name}'s clients, so it has no epsilon; leave privacy.mechanism "
                 f"out, or compare with one of {able}"
             )
 
     def check_objective(self, traits: Traits) -> None:
-        """Refuse a model that this algorithm cannot train as it says."""
+        """Refuse a model that this algorithm cannot train as defined."""
         if self.corrects:
             check_correctable(self.name, traits)
 
 
 def algorithm(name: str) -> Algorithm:
-    """The algorithm of this name, or ConfigError with the nearest one."""
+    """Return the algorithm of this name, or raise ConfigError with the nearest name."""
     if name not in ALGORITHMS:
         raise ConfigError(f"there is no algorithm {_unknown(name, ALGORITHMS)}")
     return ALGORITHMS[name]
@@ -115,7 +115,7 @@ def _unknown(name: str, known: Iterable[str]) -> str:
     return f'"{name}"; ' + (f'did you mean "{near[0]}"?' if near else f"choose one of {', '.join(known)}")
 
 
-# -- what each is made of -------------------------------------------------------------------------------------------------
+# -- makers of terms and sides -------------------------------------------------------------------------------------------------
 
 
 def _own_terms(terms: Terms, options: AlgorithmOptions) -> Terms:
@@ -169,7 +169,7 @@ def _fedbuff(terms: Terms, model: Floats, options: FedBuffOptions, wire: str) ->
 _ALL = (
     Algorithm(
         OURS,
-        "asynchronous, in rounds that grow as the run file says: updates are added up as they come",
+        "asynchronous, in rounds that grow by the run file's schedule: updates are added as they arrive",
         AlgorithmOptions,
         _own_terms,
         _own_sides,
@@ -186,7 +186,7 @@ _ALL = (
     ),
     Algorithm(
         "fedprox",
-        "FedAvg whose clients are held near the model that they begin a round with",
+        "FedAvg whose clients stay near the round's start model",
         FedProxOptions,
         in_rounds,
         _fedprox,
@@ -194,7 +194,7 @@ _ALL = (
     ),
     Algorithm(
         "scaffold",
-        "FedAvg with control variates against the drift of clients whose records differ, for twice the bytes",
+        "FedAvg with control variates against client drift, for twice the bytes",
         FedAvgOptions,
         in_rounds,
         _scaffold,
@@ -202,7 +202,7 @@ _ALL = (
     ),
     Algorithm(
         "fedasync",
-        "asynchronous: every client's model is mixed in as it comes, stale ones less",
+        "asynchronous: every client's model is mixed in on arrival, stale ones less",
         FedAsyncOptions,
         in_tasks,
         _fedasync,
@@ -217,7 +217,7 @@ _ALL = (
     ),
     Algorithm(
         "pooled",
-        "no federation: plain SGD on the records of all clients, the line above the others",
+        "no federation: plain SGD on the records of all clients, an upper reference",
         RivalOptions,
         _pooled,
         _own_sides,

@@ -1,8 +1,8 @@
-"""Local steps with a correction of the gradient, for any objective: what FedProx and SCAFFOLD change about a client.
+"""Local steps with a corrected gradient, for any objective, as in FedProx and SCAFFOLD.
 
-A step w <- w - eta (g(w) + r(w)) is the objective's own step, followed by a translation of -eta r(w), with w as it was before
-the step. So the objective's stepper stays as it is. It is asked for one step at a time, which takes some five microseconds
-each beside the step itself; `lab/benchmarks/rivals.py` measures it.
+A step w <- w - eta (g(w) + r(w)) is the objective's own step followed by a translation of -eta r(w), with w from
+before the step. So the objective's stepper needs no change. It runs one step at a time, which costs about five extra
+microseconds per step; `lab/benchmarks/rivals.py` measures it.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
 @runtime_checkable
 class CorrectingClient(Protocol):
-    """A client that changes its local steps."""
+    """A client that corrects its local steps."""
 
     def correction(self, w: Floats, eta: float) -> Floats:
-        """What is added to the gradient at ``w``; called once for every step, with its step size."""
+        """Return the correction to the gradient at ``w``; called once per step, with its step size."""
 
 
 class CorrectedObjective(Objective):
@@ -92,7 +92,7 @@ class CorrectedStepper:
     def advance(self, slots: Slots, h0: int, h1: int) -> None:
         inner, h = self._inner, h0
         while h < h1:
-            whole = min(h - h % self._batch + self._batch, len(slots))  # where the step ends that slot h is a part of
+            whole = min(h - h % self._batch + self._batch, len(slots))  # the end of the step that contains slot h
             stop = min(whole, h1)
             if stop < whole:
                 inner.advance(slots, h, stop)
@@ -105,12 +105,12 @@ class CorrectedStepper:
 
 
 def check_correctable(name: str, traits: Traits) -> None:
-    """ConfigError for a model whose steps are not those of SGD, in which it is not said where a correction goes."""
+    """Refuse a model whose steps are not those of SGD: the place of a correction in other steps is undefined."""
     if not traits.plain_steps:
         raise ConfigError(
-            f'{name} corrects the steps of SGD, and {traits.name} has others; use optimiser = "sgd" without momentum'
+            f'{name} corrects the steps of SGD, but {traits.name} has others; use optimiser = "sgd" without momentum'
         )
     if traits.running_layer is not None:
         raise ConfigError(
-            f"{name} would correct the running statistics of {traits.running_layer} too; use a layer without any"
+            f"{name} would also correct the running statistics of {traits.running_layer}; use a layer without them"
         )

@@ -1,13 +1,13 @@
 """FedAsync (Xie, Koyejo, Gupta, "Asynchronous Federated Optimization", 2019), with polynomial staleness.
 
-A client downloads the server's model x_tau and its number tau, takes its local steps on F_c(x) + mu/2 |x - x_tau|^2 and sends the
-model x_new that it has reached. The server mixes it in at once, as its t-th model::
+A client downloads the server's model x_tau and its number tau, takes its local steps on F_c(x) + mu/2 |x - x_tau|^2
+and sends the resulting model x_new. The server mixes it in at once, as its t-th model::
 
     x_t = (1 - alpha_t) x_{t-1} + alpha_t x_new,     alpha_t = alpha s(t - 1 - tau),     s(u) = (1 + u)^-a
 
-where t - 1 - tau counts the models that the server made between the download and the arrival: a client that missed none has the
-whole weight alpha. With weights p_c that are not equal, x_new is x_tau and n p_c times what the client moved by: to weigh alpha
-itself would end elsewhere than at the minimum of sum p_c F_c, since mixing also takes away what the others have done since.
+where t - 1 - tau counts the server's models between the download and the arrival: a client that missed none has the
+full weight alpha. With unequal weights p_c, x_new is x_tau plus n p_c times the client's move. Weighting alpha itself
+would not converge to the minimum of sum p_c F_c, since mixing also removes the others' progress since.
 """
 
 from dataclasses import dataclass
@@ -33,13 +33,13 @@ class FedAsyncOptions(RivalOptions):
     a: Annotated[
         float,
         NOT_NEGATIVE,
-        "how quickly the weight falls with staleness; 0: not at all",
+        "decay of the weight with staleness; 0: none",
     ] = 0.5
-    mu: Annotated[float, NOT_NEGATIVE, "how strongly a client is held near the model it begins with"] = 0.0
+    mu: Annotated[float, NOT_NEGATIVE, "strength of the pull towards the start model"] = 0.0
 
 
 class FedAsyncServer(TaskServer):
-    """Mixes every model in as it comes.
+    """Mixes every model in on arrival.
 
     >>> from crescendo.schedules import ConstantSizes, ConstantSteps
     >>> from crescendo.algorithms.rival_terms import TaskTerms
@@ -61,7 +61,7 @@ class FedAsyncServer(TaskServer):
             self._alpha * (1 + staleness) ** -self._a,
         )
         moved = weight * np.asarray(update.delta, dtype=np.float64)
-        reached = np.asarray(start, dtype=np.float64) - moved  # in full: both came in the floats of the wire
+        reached = np.asarray(start, dtype=np.float64) - moved  # in float64: both came in the wire's floats
         self.model = (1 - mixed) * self.model + mixed * reached
         self.k += 1
 

@@ -1,17 +1,19 @@
 """FedAvg (McMahan et al., "Communication-Efficient Learning of Deep Networks from Decentralized Data", AISTATS 2017).
 
-In round k every client begins at the model w_k, takes its local steps and sends the displacement D_c = w_k - w_{k+1}^c. The
-server waits for all, and moves by their mean::
+In round k every client starts at the model w_k, takes its local steps and sends the displacement D_c = w_k -
+w_{k+1}^c. The server waits for all clients, and moves by their mean::
 
     w_{k+1} = w_k - rate  sum_{c in S} p_c D_c / sum_{c in S} p_c
 
-which is the mean of the clients' models if rate = 1, as in the paper. S are all clients, without those that are declared absent.
-With a deadline, S are those whose displacements are there so many seconds after the broadcast of w_k (Bonawitz et al.,
-"Towards Federated Learning at Scale", 2019): the others give the round up when they hear of w_{k+1}, and what of theirs is on
-the way by then is dropped. If there is nobody at the deadline, the first to come ends the round.
+For rate = 1 this is the mean of the clients' models, as in the paper. S is the set of all clients not declared
+absent. With a deadline, S is the set of clients whose displacements arrive within that many seconds of the broadcast
+of w_k (Bonawitz et al., "Towards Federated Learning at Scale", 2019). The others abandon the round when w_{k+1}
+reaches them, and their displacements in transit are dropped. If none has arrived by the deadline, the first arrival
+ends the round.
 
-All clients take as many local steps. With as many epochs, so that steps are in proportion to records, the fixed point is not
-that of sum p_c F_c (Wang et al., "Tackling the Objective Inconsistency Problem", 2020), which is what is measured here.
+All clients take the same number of local steps. With the same number of epochs instead, so that steps are in
+proportion to records, the fixed point is not that of sum p_c F_c (Wang et al., "Tackling the Objective Inconsistency
+Problem", 2020), the objective here.
 """
 
 from __future__ import annotations
@@ -40,7 +42,7 @@ class FedAvgOptions(RivalOptions):
 
 
 class FedAvgServer:
-    """Waits for every client that is present, or for the deadline; then moves by the mean, weighted with p_c.
+    """Waits for every present client, or for the deadline; then moves by the mean, weighted by p_c.
 
     >>> from crescendo.schedules import ConstantSizes, ConstantSteps
     >>> terms = Terms(ConstantSizes(4), ConstantSteps(0.1), weights=(0.75, 0.25), rounds=3, ahead=0)
@@ -57,18 +59,18 @@ class FedAvgServer:
         self.deadline = options.deadline or None
         self._terms, self._rate = terms, options.rate
         self._present = set(range(terms.clients))
-        self._waiting = self._expected()  # those that round k waits for
-        self._arrived: dict[int, Vector] = {}  # of round k
-        self._missed: set[Pair] = set()  # rounds that ended without a client's update, and it has not come yet
+        self._waiting = self._expected()  # the clients that round k waits for
+        self._arrived: dict[int, Vector] = {}  # in round k
+        self._missed: set[Pair] = set()  # pairs whose update missed its round and has not come yet
         self._overdue = False
 
     @property
     def finished(self) -> bool:
-        """The last round has ended."""
+        """True once the last round has ended."""
         return self.k >= self._terms.rounds
 
     def receive(self, update: Update) -> bool:
-        """Keep one update of round k. True if the round ended with it."""
+        """Keep one update of round k; return True if it ends the round."""
         i, c = update.round, update.client
         if not 0 <= c < self._terms.clients or i > self.k:
             raise PeerError(f"client {c} cannot have finished round {i} while the server is in round {self.k}; dropped")
@@ -83,7 +85,7 @@ class FedAvgServer:
         return self._end_if_due()
 
     def broadcast(self, c: int) -> Broadcast:
-        """The model of round k. Nothing of an earlier round is of use any more, so all of them are settled."""
+        """Return the model of round k. All earlier rounds are settled, since their updates are of no more use."""
         return Broadcast(self.model, self.k, Settled(self.k))
 
     def absent(self, c: int) -> bool:
@@ -92,7 +94,7 @@ class FedAvgServer:
         return self._end_if_due()
 
     def back(self, c: int, last: int) -> int:
-        """It takes part from the next round on, so that the others do not wait for one who begins late; in this one if alone."""
+        """Readmit a client from the next round on, so that the others need not wait for it; if alone, from this round on."""
         self._present.add(c)
         if self._waiting or last >= self.k:
             return self.k + 1
@@ -104,7 +106,7 @@ class FedAvgServer:
         return self._end_if_due()
 
     def _end_if_due(self) -> bool:
-        """End round k if everybody expected is there, or after the deadline if anybody is."""
+        """End round k if all expected clients have sent, or if any has and the deadline has passed."""
         before = self.k
         if self._arrived and (self._overdue or not self._waiting):
             self._move(self._arrived)
@@ -115,16 +117,16 @@ class FedAvgServer:
         return self.k > before
 
     def _expected(self) -> set[int]:
-        """The clients that are present and have slots in round k."""
+        """Return the present clients with slots in round k."""
         return {c for c, slots in enumerate(self._terms.shares(self.k).tolist()) if slots and c in self._present}
 
     def _move(self, arrived: Mapping[int, Vector]) -> None:
-        """By the mean of the displacements, weighted with p_c: a new array, so that a broadcast once made stays true."""
+        """Move by the mean displacement, weighted by p_c, into a new array, so that earlier broadcasts stay valid."""
         self.model = self.model - self._rate * weighted_mean(arrived, self._terms.weights)
 
 
 def weighted_mean(arrived: Mapping[int, Vector], weights: tuple[float, ...]) -> Floats:
-    """sum p_c D_c / sum p_c, added up by client whatever the order of arrival.
+    """Return sum p_c D_c / sum p_c, added in client order for any order of arrival.
 
     >>> weighted_mean({1: np.array([2.0]), 0: np.array([5.0])}, (0.25, 0.5, 0.25))
     array([3.])
@@ -170,7 +172,7 @@ class FedAvgClient:
         return broadcast.k > self.k
 
     def receive(self, broadcast: Broadcast) -> None:
-        """Begin with the server's round; one in hand, which the server has ended without this client, is given up."""
+        """Begin the server's round; abandon a current round, which the server ended without this client."""
         if self.is_news(broadcast):
             self.k, self.frame = broadcast.k, np.array(broadcast.model, dtype=np.float64)
             self.resume(broadcast.k)

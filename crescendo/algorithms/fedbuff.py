@@ -1,13 +1,13 @@
 """FedBuff (Nguyen et al., "Federated Learning with Buffered Asynchronous Aggregation", AISTATS 2022).
 
-A client downloads the newest model w^t, takes its local steps and sends the displacement D = w^t - y; then it downloads again.
-The server collects K displacements in a buffer, and moves::
+A client downloads the newest model w^t, takes its local steps, sends the displacement D = w^t - y and downloads
+again. The server collects K displacements in a buffer, and moves::
 
     w^{t+1} = w^t - rate / K  sum_i s(tau_i) n p_i D_i,     s(tau) = 1 / sqrt(1 + tau)
 
-where tau_i is how many moves the server made between the download and the arrival, and t is a broadcast's ``k``. The factor
-n p_i, 1 for the paper's equal weights, keeps the objective sum p_c F_c. What is left in the buffer when the last update has come
-is applied in the same way, so that no gradient is wasted.
+Here tau_i is the number of server moves between the download and the arrival, and t is a broadcast's ``k``. The
+factor n p_i, 1 for the paper's equal weights, keeps the objective sum p_c F_c. After the last update, the rest of the
+buffer is applied in the same way, so that no gradient is wasted.
 """
 
 import math
@@ -22,17 +22,17 @@ from crescendo.core.arrays import Vector
 from crescendo.core.terms import Terms
 from crescendo.schedules.parameters import POSITIVE, WHOLE
 
-USUAL_BUFFER = 10  # what the paper found to be good, for many more clients
+USUAL_BUFFER = 10  # the paper's good value, for many more clients
 
 
 @dataclass(frozen=True)
 class FedBuffOptions(RivalOptions):
-    buffer: Annotated[int, WHOLE, "updates for one move of the model; 0: as many as clients, 10 at most"] = 0
+    buffer: Annotated[int, WHOLE, "updates per move of the model; 0: the number of clients, at most 10"] = 0
     rate: Annotated[float, POSITIVE, "the server's step size: 1 moves by the mean of the buffer"] = 1.0
 
 
 def staleness_weight(tau: int) -> float:
-    """s(tau) = 1 / sqrt(1 + tau): an update that is based on an old model counts less.
+    """Return s(tau) = 1 / sqrt(1 + tau): an update based on an old model counts less.
 
     >>> staleness_weight(0), staleness_weight(3)
     (1.0, 0.5)
@@ -60,7 +60,7 @@ class FedBuffServer(TaskServer):
 
     @staticmethod
     def moves(terms: Terms, options: FedBuffOptions) -> int:
-        """How often the model moves in a run."""
+        """Return the number of model moves in a run."""
         return -(-terms.rounds // (options.buffer or min(terms.clients, USUAL_BUFFER)))
 
     def _take(self, update: StampedUpdate, staleness: int, start: Vector) -> None:

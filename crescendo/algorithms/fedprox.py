@@ -1,11 +1,11 @@
 """FedProx (Li et al., "Federated Optimization in Heterogeneous Networks", MLSys 2020).
 
-FedAvg whose clients are held near the model that they begin with: client c takes its local steps on
+FedAvg with clients kept near their start model: client c takes its local steps on
 
     F_c(w) + mu/2 |w - w_k|^2,    so that a step is    w <- w - eta (g(w) + mu (w - w_k))
 
-with the round's first model w_k. mu = 0 is FedAvg. The paper lets stragglers send what they have computed by a deadline; here a
-deadline leaves them out, as FedAvg's does.
+with the round's start model w_k. mu = 0 is FedAvg. In the paper, stragglers send partial work at a deadline; here a
+deadline leaves them out, as in FedAvg.
 """
 
 from dataclasses import dataclass
@@ -20,13 +20,11 @@ from crescendo.schedules.parameters import NOT_NEGATIVE
 
 @dataclass(frozen=True)
 class FedProxOptions(FedAvgOptions):
-    mu: Annotated[
-        float, NOT_NEGATIVE, Search(1e-3, 1.0), "how strongly a client is held near the model it begins with"
-    ] = 0.1
+    mu: Annotated[float, NOT_NEGATIVE, Search(1e-3, 1.0), "strength of the pull towards the start model"] = 0.1
 
 
 class FedProxClient(FedAvgClient):
-    """A client of FedAvg whose gradients have mu (w - w_k) added.
+    """A FedAvg client that adds mu (w - w_k) to its gradients.
 
     >>> import numpy as np
     >>> from crescendo.schedules import ConstantSizes, ConstantSteps

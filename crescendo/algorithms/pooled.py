@@ -1,7 +1,7 @@
-"""Plain SGD on pooled data: one machine with all records, as fast as all clients together, that sends nothing.
+"""Plain SGD on pooled data: one machine with all records, as fast as all clients together, without messages.
 
-It is no federated algorithm but the line above them: nothing is stale, nobody waits and no client's records are apart. A step
-draws a record of client c with the chance p_c / N_c, so that it minimises the same sum p_c F_c.
+It is not a federated algorithm but an upper reference: no update is stale, no client waits, and the records are not
+split. A step draws a record of client c with probability p_c / N_c, so it minimises the same sum p_c F_c.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ if TYPE_CHECKING:
 
 
 def pooled_terms(terms: EqualTerms) -> Terms:
-    """The same rounds for one client, who has all their slots."""
+    """Return the same rounds for one client with all their slots."""
     agreed = {field.name: getattr(terms, field.name) for field in dataclasses.fields(terms) if field.init}
     return type(terms)(**{**agreed, "weights": (1.0,)})
 
 
 def pooled_timing(timing: Timing) -> Timing:
-    """One client as fast as all together, with nothing between it and the server."""
+    """Return the timing of one client as fast as all together, with no latency."""
     return Timing(speeds=(min(sum(timing.speeds), FASTEST),), starts=(0.0,))
 
 
 class PooledRecords(Plain):
-    """Draws from all records: row r with the chance ``weights[r]``, all alike for None."""
+    """Draws from all records: row r with probability ``weights[r]``, uniformly for None."""
 
     def __init__(self, terms: Terms, records: int, weights: Floats | None, seed: int) -> None:
         super().__init__(terms, 0, np.arange(records), seed)

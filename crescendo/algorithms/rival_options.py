@@ -1,4 +1,4 @@
-"""Options of an algorithm: declared like the parameters of a schedule, with the range that a search may try."""
+"""Options of an algorithm: declared like a schedule's parameters, with the range for tuning."""
 
 import math
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from crescendo.schedules.parameters import POSITIVE, WHOLE, Declared
 
 @dataclass(frozen=True)
 class Search:
-    """The values that tuning tries, from ``low`` to ``high``: in equal ratios, or in equal distances.
+    """The range that tuning searches, from ``low`` to ``high``, in equal ratios or in equal distances.
 
     >>> Search(0.01, 100).at(0.5), Search(0.0, 2.0, ratios=False).at(0.25), Search(1, 20, whole=True).at(0.5)
     (1.0, 0.5, 4)
@@ -21,7 +21,7 @@ class Search:
     whole: bool = False
 
     def at(self, part: float) -> float:
-        """The value that lies ``part`` of the way from low to high."""
+        """Return the value ``part`` of the way from low to high."""
         if self.ratios:
             value = math.exp(math.log(self.low) * (1 - part) + math.log(self.high) * part)
         else:
@@ -34,26 +34,27 @@ STEP_SCALE = Search(1 / 32, 32)
 
 @dataclass(frozen=True)
 class AlgorithmOptions(Declared):
-    """Options that every algorithm has. A class below adds its own; one with a `Search` may be tuned.
+    """The options of every algorithm. A subclass adds its own; an option with a `Search` may be tuned.
 
-    Few are: trials are the same number for all, so every option that is searched beside the step size leaves it fewer. Searched
-    are those that the algorithm's own paper tunes and whose best value differs from problem to problem.
+    Few options are tuned: the number of trials is equal for all algorithms, so each further option thins the search
+    of the step size. Tuned are those that the algorithm's own paper tunes and whose best value depends on the
+    problem.
     """
 
-    step_scale: Annotated[float, POSITIVE, STEP_SCALE, "what the step sizes of the run file are multiplied by"] = 1.0
+    step_scale: Annotated[float, POSITIVE, STEP_SCALE, "factor on the step sizes of the run file"] = 1.0
 
 
 @dataclass(frozen=True)
 class RivalOptions(AlgorithmOptions):
-    """And those that every rival has."""
+    """The options of every rival."""
 
     local_steps: Annotated[
-        int, WHOLE, "local steps of a client in a round; 0: as few as make no more rounds than the run file has"
+        int, WHOLE, "local steps of a client in a round; 0: the fewest that need no more rounds than the run file has"
     ] = 0
 
 
 def searched(options: type[AlgorithmOptions]) -> dict[str, Search]:
-    """The options that may be tuned, with what to try.
+    """Return the tunable options with their search ranges.
 
     >>> searched(RivalOptions)
     {'step_scale': Search(low=0.03125, high=32, ratios=True, whole=False)}

@@ -1,6 +1,7 @@
-"""The terms of a rival algorithm, made from those of the run file: as many gradients, the same step rule, rounds of its own.
+"""Terms of a rival algorithm, made from the run file's: equal gradients and step rule, but different rounds.
 
-A label counts the gradients of all clients, so that every algorithm has the same step size when as much was computed.
+A label counts the gradients of all clients, so every algorithm has the same step size after the same number of
+gradients.
 """
 
 from dataclasses import dataclass, fields
@@ -18,7 +19,7 @@ Made = TypeVar("Made", bound=Terms)
 
 
 class EqualTerms(Terms):
-    """Rounds in which all clients take as many local steps, whatever their weights p_c, which stay what they were.
+    """Rounds in which all clients take equally many local steps, regardless of their weights p_c, which do not change.
 
     >>> from crescendo.schedules import ConstantSteps
     >>> terms = EqualTerms(ConstantSizes(10), ConstantSteps(0.1), weights=(0.9, 0.1), rounds=3, ahead=0)
@@ -33,7 +34,7 @@ class EqualTerms(Terms):
 
 
 class TaskTerms(Terms):
-    """Every round is a task for one client, whoever is free: all of its slots are that client's.
+    """Terms in which every round is a task for one free client, which has all of its slots.
 
     >>> from crescendo.schedules import ConstantSteps
     >>> terms = TaskTerms(ConstantSizes(4), ConstantSteps(0.1), weights=(0.5, 0.5), rounds=3, ahead=0)
@@ -73,12 +74,13 @@ class ScaledSteps:
 
 
 def scaled(terms: Terms, factor: float) -> Any:
-    """The step rule of ``terms``, as it is for a factor of 1."""
+    """Return the step rule of ``terms`` times a factor, unchanged for a factor of 1."""
     return terms.steps if factor == 1 else ScaledSteps(terms.steps, factor)
 
 
 def local_steps(terms: Terms, asked: int) -> int:
-    """Local steps of a client in a round: as asked, or for 0 those that make no more rounds than the run file has.
+    """Return the local steps per round: as requested, or for 0 the fewest that need no more rounds than the run file
+    has.
 
     >>> from crescendo.schedules import ConstantSteps, PowerSizes
     >>> terms = Terms(CutSizes(PowerSizes(50), 20_000), ConstantSteps(0.1), weights=(0.2,) * 5, rounds=28, ahead=1)
@@ -93,18 +95,18 @@ def local_steps(terms: Terms, asked: int) -> int:
 
 
 def equal_rounds(terms: Terms, steps: int, scale: float = 1.0) -> EqualTerms:
-    """Synchronous rounds of ``steps`` local steps for every client, until the gradients of the run file are done."""
+    """Return synchronous rounds of ``steps`` local steps per client, for the gradients of the run file."""
     return _made(EqualTerms, terms, terms.clients * steps, scale)
 
 
 def tasks(terms: Terms, steps: int, scale: float = 1.0) -> TaskTerms:
-    """Tasks of ``steps`` local steps each, until the gradients of the run file are done."""
+    """Return tasks of ``steps`` local steps each, for the gradients of the run file."""
     return _made(TaskTerms, terms, steps, scale)
 
 
 def _made(kind: type[Made], terms: Terms, size: int, scale: float) -> Made:
     sizes = CutSizes(ConstantSizes(whole("local_steps", size, least=1)), terms.before(terms.rounds))
     agreed = {field.name: getattr(terms, field.name) for field in fields(terms) if field.init}
-    # what the run file says about waiting and combining is about its own algorithm: a rival has rules of its own
+    # the run file's wait rule and combination apply to its own algorithm; a rival has different rules
     own: dict[str, Any] = {"ahead": 0, "tau": None, "shares_by": "expected", "combine": "sum"}
     return kind(**{**agreed, **own, "sizes": sizes, "rounds": sizes.rounds, "steps": scaled(terms, scale)})

@@ -1,17 +1,17 @@
-"""SCAFFOLD (Karimireddy et al., "Stochastic Controlled Averaging for Federated Learning", ICML 2020), with its option II.
+"""SCAFFOLD (Karimireddy et al., "Stochastic Controlled Averaging for Federated Learning", ICML 2020), option II.
 
-The server has a model x and a control variate c, and every client one of its own, c_i; all begin at 0. In a round client i begins
-at y = x and takes local steps that are corrected by where the others pull::
+The server has a model x and a control variate c, and each client i a control variate c_i; all start at 0. In a round
+client i starts at y = x and takes local steps corrected towards the other clients::
 
     y <- y - eta (g_i(y) - c_i + c)
 
-With K steps it then has c_i' = c_i - c + (x - y) / (K eta), and sends D = x - y and c_i' - c_i. The server moves by::
+After K steps, c_i' = c_i - c + (x - y) / (K eta), and it sends D = x - y and c_i' - c_i. The server moves by::
 
     x <- x - rate  sum_{i in S} p_i D_i / sum_{i in S} p_i,        c <- c + sum_{i in S} p_i (c_i' - c_i)
 
-S are those who took part, as in FedAvg, and p_i = 1/n in the paper. Steps that differ within a round have the sum of their sizes
-in place of K eta. Two vectors travel each way, so that a round has twice the bytes of FedAvg's. A client takes its new c_i when
-it hears that the server has it: so c stays the mean of the c_i, whoever is late.
+S is the set of participants, as in FedAvg, and p_i = 1/n in the paper. If steps differ within a round, the sum of
+their sizes replaces K eta. Two vectors travel each way, so a round has twice the bytes of FedAvg's. A client adopts
+its new c_i once the server acknowledges it, so c stays the mean of the c_i even with late clients.
 """
 
 from collections.abc import Mapping
@@ -26,18 +26,16 @@ from crescendo.core.vectors import rounded
 
 
 class ScaffoldServer(FedAvgServer):
-    """FedAvg's server with a control variate; an update is a displacement of the model and one of the control variate."""
+    """FedAvg's server with a control variate; an update has the displacements of model and control variate."""
 
     def __init__(self, terms: Terms, model: Vector, options: FedAvgOptions) -> None:
         super().__init__(terms, model, options)
         self._control = np.zeros_like(self.model)
-        self._both = np.concatenate(
-            [self.model, self._control]
-        )  # one array, so that it is rounded once for all clients
-        self._has: dict[int, int] = {}  # the last round that was applied, of each client
+        self._both = np.concatenate([self.model, self._control])  # one array, rounded once for all clients
+        self._has: dict[int, int] = {}  # the last applied round of each client
 
     def broadcast(self, c: int) -> Broadcast:
-        """Model and control variate; the client hears which of its rounds was applied last."""
+        """Return model and control variate, with the client's last applied round as acknowledgement."""
         return Broadcast(self._both, self.k, Settled.of([self._has[c]] if c in self._has else []))
 
     def _move(self, arrived: Mapping[int, Vector]) -> None:
@@ -50,14 +48,14 @@ class ScaffoldServer(FedAvgServer):
 
 
 class ScaffoldClient(FedAvgClient):
-    """A client of FedAvg with a control variate of its own."""
+    """A FedAvg client with its own control variate."""
 
     def __init__(self, terms: Terms, me: int, model: Vector, wire: str = "float64") -> None:
         super().__init__(terms, me, model)
         self._wire, self._path = wire, 0.0
         self._own = np.zeros_like(self.frame)
         self._global = np.zeros_like(self.frame)
-        self._change = np.zeros_like(self.frame)  # of its own, sent and not yet known to be applied
+        self._change = np.zeros_like(self.frame)  # change of its control variate, sent but not yet acknowledged
 
     def start(self) -> Floats:
         self._path = 0.0
@@ -68,7 +66,7 @@ class ScaffoldClient(FedAvgClient):
         return self._global - self._own
 
     def finish(self, delta: Vector) -> Update:
-        """Both displacements, as the server reads them: c_i' - c_i = D / (K eta) - c."""
+        """Return both displacements, as the server decodes them: c_i' - c_i = D / (K eta) - c."""
         change = np.asarray(delta, dtype=np.float64) / self._path - self._global
         self._change = np.asarray(rounded(change, self._wire), dtype=np.float64)
         return super().finish(np.concatenate([delta, self._change]))

@@ -1,9 +1,9 @@
-"""Tasks at the clients' own pace: what FedAsync and FedBuff have in common.
+"""Tasks at the clients' own pace: the common part of FedAsync and FedBuff.
 
-The run's gradients are cut into numbered tasks of equally many local steps. The server gives a task with its newest model to
-every client at the start, and again to each client whose update has just come: nobody waits for another client, and a quick one
-does more of the tasks. A task's number is the client's ``round``; tasks that one client is given have rising numbers. A client
-that crashes keeps its task, and begins it anew from the newest model when it is back.
+The run's gradients are divided into numbered tasks of equally many local steps. The server gives a task with its
+newest model to every client at the start, and to each client whose update has just arrived. No client waits for
+another, and a fast one does more tasks. A task's number is the client's ``round``; the tasks of one client have
+rising numbers. A client that crashes keeps its task, and restarts it from the newest model when it returns.
 """
 
 from abc import ABC, abstractmethod
@@ -21,45 +21,45 @@ from crescendo.errors import PeerError
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Task(Broadcast):
-    """A model to begin with, and the number of the task; the number of tasks in all: there is none left."""
+    """A start model and the number of the task; a number equal to the total means that no task is left."""
 
     task: int = 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StampedUpdate(Update):
-    """An update that says which model of the server it began with."""
+    """An update with the version of the server's model it started from."""
 
     version: int = 0
 
 
 class TaskServer(ABC):
-    """Hands tasks out and takes updates in; ``_take`` says what an update does to the model."""
+    """Assigns tasks and receives updates; ``_take`` applies an update to the model."""
 
     def __init__(self, terms: Terms, model: Vector, wire: str = "float64") -> None:
         self.k, self.late = 0, 0
         self.model: Floats = np.array(model, dtype=np.float64)
         self._terms, self._wire = terms, wire
-        self._task = [min(c, terms.rounds) for c in range(terms.clients)]  # that each client has
+        self._task = [min(c, terms.rounds) for c in range(terms.clients)]  # the current task of each client
         self._next, self._done = min(terms.clients, terms.rounds), 0
-        self._given: list[dict[int, Vector]] = [{0: self.model} for _ in self._task]  # version -> model, of that task
+        self._given: list[dict[int, Vector]] = [{0: self.model} for _ in self._task]  # version -> model, for that task
         self._called: list[int] = []
-        self._as_sent: tuple[int, Vector] = (0, self.model)  # the newest version that was sent, as it is read
+        self._as_sent: tuple[int, Vector] = (0, self.model)  # the newest version sent, as decoded
 
     @property
     def finished(self) -> bool:
-        """Every task is done."""
+        """True once every task is done."""
         return self._done == self._terms.rounds
 
     def receive(self, update: Update) -> bool:
-        """Take an update in and give its client the next task. True if the model moved."""
+        """Apply an update and give its client the next task; return True if the model moved."""
         i, c = update.round, update.client
         if not 0 <= c < self._terms.clients or not 0 <= i < self._terms.rounds or i > self._task[c]:
             raise PeerError(f"client {c} was never given task {i}; its update is dropped")
         if i < self._task[c]:
             raise DuplicateUpdate(f"client {c} already sent task {i}; dropped, not applied twice")
         if not isinstance(update, StampedUpdate) or update.version not in self._given[c]:
-            raise PeerError(f"task {i} of client {c} does not say which of the models that were sent it began with")
+            raise PeerError(f"task {i} of client {c} does not name the sent model that it started from")
         start, before = self._given[c][update.version], self.k
         self._done += 1
         self._take(update, self.k - update.version, start)
@@ -68,7 +68,7 @@ class TaskServer(ABC):
 
     @abstractmethod
     def _take(self, update: StampedUpdate, staleness: int, start: Vector) -> None:
-        """What the update does; it began at the model ``start``, and the server has moved ``staleness`` times since."""
+        """Apply an update that started at the model ``start``; the server has moved ``staleness`` times since."""
 
     def _give(self, c: int) -> None:
         self._task[c] = self._next
@@ -82,15 +82,15 @@ class TaskServer(ABC):
         return called
 
     def broadcast(self, c: int) -> Broadcast:
-        """Client c's task, with the newest model: the server remembers which models a task was sent with, as they are read."""
+        """Return client c's task with the newest model; remember the models sent with each task, as decoded."""
         task = self._task[c]
-        if self._as_sent[0] != self.k:  # the first model of all is not rounded: nobody had to send it
+        if self._as_sent[0] != self.k:  # the first model is not rounded: it was never sent
             self._as_sent = (self.k, rounded(self.model, self._wire))
         self._given[c][self.k] = self._as_sent[1]
         return Task(self.model, self.k, Settled(task), task=task)
 
     def absent(self, c: int) -> bool:
-        """The server waits for nobody, so an absence changes nothing."""
+        """Do nothing: the server waits for no client."""
         return False
 
     def back(self, c: int, last: int) -> int:
@@ -98,7 +98,7 @@ class TaskServer(ABC):
 
 
 class TaskClient:
-    """Does one task after the other, each from the model that it was given with."""
+    """Does one task after the other, each from the model sent with it."""
 
     def __init__(self, terms: Terms, me: int, model: Vector) -> None:
         self.terms, self._me = terms, me
@@ -129,7 +129,7 @@ class TaskClient:
         return self._sent
 
     def is_news(self, broadcast: Broadcast) -> bool:
-        """A new task; or a newer model for one that has to begin anew."""
+        """Return True for a new task, or a newer model for a task to restart."""
         if not isinstance(broadcast, Task):
             return False
         anew = broadcast.task == self.round and not self._idle and not self._begun and broadcast.k > self.k
@@ -149,5 +149,5 @@ class TaskClient:
         self.h, self._begun = 0, False
 
     def resume(self, round: int) -> None:
-        """The server keeps a client's task for it, whatever happens."""
+        """Restart the round: the server keeps a client's task for it."""
         self.restart_round()

@@ -1,1 +1,1 @@
-"""The algorithm as two state machines that do no I/O: a message goes in, a message comes out."""
+"""The algorithm's core: state machines for server, client and aggregator that do no I/O."""

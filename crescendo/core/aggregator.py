@@ -1,21 +1,22 @@
-"""An aggregator: it stands between some clients and the server and sends up sums, so that the server hears one stream.
+"""Aggregator: sits between some clients and the server, and sends up sums, so that the server gets one stream.
 
 Theory of operation
 -------------------
-A child, which is a client or another aggregator, hands in *parcels*: an update, or a sum of updates. A parcel cannot be
-opened here, so it is taken or dropped whole. `pack` freezes a sum of parcels; once frozen it is sent again byte for byte
-until the server's word settles it.
+A child, which is a client or another aggregator, submits *parcels*: an update, or a sum of updates. A parcel cannot
+be split, so it is kept or dropped whole. `pack` freezes a sum of parcels; a frozen sum is resent byte for byte until
+the server's word settles it.
 
-Every parcel is kept until that word. What the word settles is forgotten. A parcel of which a part is settled will never be
-taken by the server, since it takes a sum only if it has none of its pairs: it is forgotten too, and the child, which hears
-the same word and kept the parts, sends the rest as a new parcel. So the other parcels of that sum are packed anew.
+Every parcel is kept until that word, which removes the settled ones. The server never accepts a partly settled
+parcel, since it accepts a sum only if none of its pairs is settled. Such a parcel is removed too: the child gets the
+same word, still has the parts, and sends the rest as a new parcel. The other parcels of the sum are packed again.
 
-Nothing here decides what is applied: the server does, alone. An aggregator that forgets everything loses nothing, because
-only the server's word, passed down, empties a client's outbox, and clients send again what is in it. The worst a confused
-aggregator can do is to send a sum that is refused.
+Only the server decides which updates are applied. An aggregator that loses its state does no harm: only the server's
+word, passed down, empties a client's outbox, and clients resend its content. The worst that a faulty aggregator can
+do is to send a sum that is refused.
 
-A word with a model is everybody's broadcast. It is passed down with each child's own ``yours`` and never mended: a
-model goes with what was settled at its own instant, or a client would count an update as contained that is not.
+A word with a model is a broadcast for all clients. It is passed down with each child's part of ``yours`` and never
+altered: a model must keep the settled rounds of its own instant, or a client would count an update as contained that
+is not.
 """
 
 from collections.abc import Hashable, Iterable
@@ -28,26 +29,26 @@ from crescendo.core.messages import ConflictingUpdate, Pair, Settled, Sum, Updat
 from crescendo.core.terms import Terms
 from crescendo.errors import PeerError, UsageError
 
-Child = Hashable  # whatever the runtime calls a child by
+Child = Hashable  # the runtime's identifier of a child
 
-HELD_PER_CHILD = 256  # parcels of one child that wait for the server's word; more are refused, so memory is bounded,
-HELD_BYTES = 256 << 20  # and so many bytes of them, where one parcel is always kept
+HELD_PER_CHILD = 256  # waiting parcels per child; more are refused, to bound memory
+HELD_BYTES = 256 << 20  # and their bytes; one parcel is always accepted
 
 
 class TooMany(PeerError):
-    """A child has handed in more than is kept for it. It has to send it again later: nothing is lost."""
+    """A child exceeded its limit of waiting parcels. It must resend later; nothing is lost."""
 
 
 @dataclass(slots=True, eq=False)
 class _Parcel:
     content: Sum
     child: Child
-    within: str | None = None  # the id of the frozen sum that it is part of
-    alone: bool = False  # a sum with it was refused: it goes by itself, to tell who is at fault
+    within: str | None = None  # id of the frozen sum that contains it
+    alone: bool = False  # a sum with it was refused: send it separately, to find the faulty one
 
 
 class Aggregator:
-    """Keeps what its children hand in until the server's word; sends sums up and words down.
+    """Keeps its children's parcels until the server's word; sends sums up and words down.
 
     >>> from crescendo.schedules.sizes import ConstantSizes
     >>> from crescendo.schedules.steps import ConstantSteps
@@ -68,20 +69,20 @@ class Aggregator:
     ) -> None:
         self.terms, self.size, self.epoch = terms, size, 0
         self._held_per_child, self._held_bytes = held_per_child, held_bytes
-        self._below: dict[Child, set[int]] = {}  # the clients that a child has ever spoken for
+        self._below: dict[Child, set[int]] = {}  # the clients that a child has ever represented
         self._route: dict[int, Child] = {}  # the child that each client is behind now
-        self._known: dict[int, Settled] = {}  # what the server is known to have, in this epoch
+        self._known: dict[int, Settled] = {}  # rounds known to be settled at the server, in this epoch
         self._newest: Word | None = None  # the newest word with a model
         self._parcels: dict[str, _Parcel] = {}  # by id, oldest first
-        self._frozen: dict[str, Sum] = {}  # sums sent and not answered, oldest first
+        self._frozen: dict[str, Sum] = {}  # unanswered sums, oldest first
 
     # -- children ------------------------------------------------------------------------------------------------------
 
     def join(self, child: Child, clients: Iterable[int], carries: Iterable[int] = ()) -> None:
-        """``child`` is here (again) with ``clients`` behind it, who may have been behind another child before.
+        """Register ``child`` with the ``clients`` behind it, some of which may have been behind another child before.
 
-        An aggregator also ``carries`` updates of clients that have gone elsewhere: it may send them, but their broadcasts
-        take the new way.
+        An aggregator may also ``carries`` updates of clients that have moved elsewhere: it may send them, but the
+        clients' broadcasts take the new route.
         """
         clients, carries = frozenset(clients), frozenset(carries)
         for c in clients | carries:
@@ -91,24 +92,24 @@ class Aggregator:
         self._route.update(dict.fromkeys(clients, child))
 
     def part(self, child: Child) -> None:
-        """``child`` is not connected any more, and has to join again. What it handed in is kept and sent all the same."""
+        """Unregister a disconnected ``child``, which must join again. Its parcels are kept and sent."""
         self._below.pop(child, None)
         self._route = {c: other for c, other in self._route.items() if other != child}
 
     @property
     def clients(self) -> frozenset[int]:
-        """All clients that are below this node now."""
+        """All clients currently below this node."""
         return frozenset(self._route)
 
     @property
     def carries(self) -> frozenset[int]:
-        """Clients of which something is kept here, whether they are below this node or not."""
+        """The clients with updates in this node's parcels, also those no longer below it."""
         return frozenset(c for parcel in self._parcels.values() for c in parcel.content.clients)
 
     # -- up ------------------------------------------------------------------------------------------------------------
 
     def receive(self, child: Child, message: Update | Sum) -> Word | None:
-        """Keep what a child hands in. If the server has any of it already: the word that says so, for that child."""
+        """Keep a child's parcel; if any part of it is already settled, return the word for that child instead."""
         content = Sum.of(message) if isinstance(message, Update) else message
         self._check(child, content)
         if any(self._settled(pair) for pair in content.pairs):
@@ -122,12 +123,12 @@ class Aggregator:
         return None
 
     def pack(self) -> Sum | None:
-        """Freeze the next sum: of all parcels that wait and can be added, or None. It counts as sent from now on."""
+        """Freeze the sum of all waiting parcels that can be added, or return None. The sum counts as sent from now on."""
         chosen, total = self._choose()
         if not chosen:
             return None
         if len(chosen) == 1:
-            packed = chosen[0].content  # as it came: a single update keeps its bytes, and the server can tell a forgery
+            packed = chosen[0].content  # unchanged: a single update keeps its bytes, so the server can detect a forgery
         else:
             packed = Sum(tuple(pair for parcel in chosen for pair in parcel.content.pairs), total)
         self._frozen[packed.id] = packed
@@ -136,19 +137,21 @@ class Aggregator:
         return packed
 
     def unanswered(self) -> list[Sum]:
-        """What was sent and the server has not answered, oldest first: to be sent again, byte for byte, after a break."""
+        """Return the unanswered sums, oldest first, to resend byte for byte after a disconnect."""
         return list(self._frozen.values())
 
     @property
     def waiting(self) -> int:
-        """How many parcels are in no sum yet."""
+        """The number of parcels in no sum yet."""
         return sum(parcel.within is None for parcel in self._parcels.values())
 
     def refused(self, id: str, pairs: Iterable[Pair] = ()) -> list[tuple[Child, Sum]]:
-        """The server will never take the sum ``id``, because of ``pairs`` or (if none) because of its numbers.
+        """Handle the server's final refusal of the sum ``id``, because of ``pairs`` or, if empty, because of its
+        numbers.
 
-        The parcels at fault are forgotten and returned, for their children to be told: it is final for an update, and an
-        aggregator goes on as we do here. If it is not known which one is at fault, each goes by itself from now on.
+        Remove and return the faulty parcels, so that the caller can notify their children: the refusal is final for
+        an update, and a child aggregator handles it as here. If the faulty parcel is unknown, each is sent separately
+        from now on.
         """
         if self._frozen.pop(id, None) is None:
             return []
@@ -164,26 +167,24 @@ class Aggregator:
     # -- down ----------------------------------------------------------------------------------------------------------
 
     def hear(self, word: Word) -> dict[Child, Word]:
-        """Take in the server's word. What to pass on to each child that it concerns."""
+        """Apply the server's word; return the part to forward to each child concerned."""
         if word.epoch < self.epoch:
             return {}
-        if word.epoch > self.epoch:  # the server was opened from an older state: it may have less than it said
+        if word.epoch > self.epoch:  # the server was opened from an older state, and may have lost rounds
             self.epoch, self._newest = word.epoch, None
             self._known.clear()
         for c, yours in word.yours.items():
-            self._known[c] = (
-                self._known.get(c, Settled(0)) | yours
-            )  # two words in any order say what the later one says
+            self._known[c] = self._known.get(c, Settled(0)) | yours  # words may arrive in any order
         if word.model is not None and (self._newest is None or self._newest.k < word.k):
             self._newest = word
         return self._parts(word, self._forget_what_is_settled())
 
     def settled(self, c: int) -> Settled:
-        """The rounds of client c that the server is known to have, in this epoch."""
+        """Return the rounds of client c known to be settled at the server, in this epoch."""
         return self._known.get(c, Settled(0))
 
     def newest(self, child: Child) -> Word | None:
-        """The newest broadcast for a child that has just come, or None: then only the server can say what to tell it."""
+        """Return the newest broadcast for a child that has just joined; None if only the server can provide one."""
         clients = [c for c, behind in self._route.items() if behind == child]
         known = self._newest is not None and all(c in self._newest.yours for c in clients)
         return self._newest.among(clients) if known and self._newest is not None else None
@@ -194,9 +195,9 @@ class Aggregator:
         return pair[1] in self._known and pair[0] in self._known[pair[1]]
 
     def _parts(self, word: Word, forgotten: Iterable[_Parcel]) -> dict[Child, Word]:
-        """Each child hears of the clients behind it, and of all clients in what it handed in and is forgotten now.
+        """Split a word by child: the clients behind it, and all clients in its parcels that were just removed.
 
-        The latter may have gone elsewhere since, but the child still waits for a word on its parcel.
+        The latter may have moved elsewhere, but the child still waits for a word on its parcel.
         """
         concerns: dict[Child, set[int]] = {}
         for c in word.yours:
@@ -219,7 +220,7 @@ class Aggregator:
         return forgotten
 
     def _choose(self) -> tuple[list[_Parcel], Floats]:
-        """Parcels that wait, oldest first, of one block and without a common pair; and their sum, which is finite."""
+        """Choose waiting parcels, oldest first, of one block and without a common pair; return them and their finite sum."""
         taken = {pair for total in self._frozen.values() for pair in total.pairs}
         chosen: list[_Parcel] = []
         total = np.zeros(0)

@@ -1,4 +1,4 @@
-"""Large arrays whose memory is written again once nobody holds them: at ten million numbers, new memory costs more than sums."""
+"""Buffer pool: reuses the memory of large arrays; at ten million numbers, allocation costs more than addition."""
 
 import weakref
 from typing import Any
@@ -9,11 +9,11 @@ from crescendo.core.arrays import Array
 
 
 class BufferPool:
-    """Gives room for an array. What was given and is held by nobody any more, not even by a view, may be given again.
+    """Provides memory for arrays, and reuses it once an array and all its views are gone.
 
-    Each array is made over memory of ours. A view of it, of whatever kind, keeps it alive, so the memory is free when the
-    array is gone. References are not counted: what Python says about their number differs from version to version. The newest
-    ``most`` are remembered. One thread at a time.
+    Each array is made over a buffer of the pool. Any view of the array keeps it alive, so the buffer is free once the
+    array is gone. The pool uses weak references and no reference counts, which differ between Python versions. It
+    remembers the newest ``most`` arrays. Not thread-safe.
 
     >>> buffers = BufferPool()
     >>> first, second = buffers.room(1000, np.dtype(np.float64)), buffers.room(1000, np.dtype(np.float64))
@@ -32,9 +32,11 @@ class BufferPool:
         self._most, self._given = most, list[tuple[memoryview, weakref.ref[Array]]]()
 
     def room(self, size: int, dtype: np.dtype[Any]) -> Array:
-        """An array of that size and type, with whatever numbers happen to be in it."""
+        """Return an uninitialised array of that size and type."""
         memory = self._free(size * dtype.itemsize)
-        array: Array = np.frombuffer(memory, dtype)  # not np.ndarray, whose views look past it at the memory
+        array: Array = np.frombuffer(
+            memory, dtype
+        )  # not np.ndarray, whose views refer to the memory instead of the array
         self._given = [*self._given, (memory, weakref.ref(array))][-self._most :]
         return array
 

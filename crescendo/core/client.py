@@ -1,17 +1,16 @@
-"""Paper [alg:client]: one client's counters and models. It answers "what may I do now?"; a runtime decides when to ask.
+"""Paper [alg:client]: one client's counters and models. It decides the next action; a runtime decides when to ask.
 
 Theory of operation
 -------------------
-The client works through its rounds without waiting for answers. What it knows of the world is the newest broadcast: a
-model, the counter k, and which of its own rounds that model contains (``yours``). The model it works from is that
-broadcast *minus its own updates that are still on the way*, so that a broadcast never throws its recent work away (the
-paper's does).
+The client works through its rounds without waiting for answers. It knows only the newest broadcast: a model, the
+counter k, and the client's own rounds in that model (``yours``). It works from that broadcast *minus its own updates
+still in transit*, so a broadcast never discards its recent work (the paper's does).
 
-A round is done in a frame: the model the round started from. When a broadcast comes in the middle of a round, the frame
-moves and the local model is moved along with it; the displacement so far, frame minus local model, stays as it is. With
-`whole_rounds` (privacy) a broadcast is put aside instead and taken in before the next round.
+A round has a frame: the model it started from. A broadcast in the middle of a round moves the frame and the local
+model together, so the displacement so far, frame minus local model, does not change. With `whole_rounds` (privacy) a
+broadcast is put aside instead, and applied before the next round.
 
-A client moves only by what it sent: `finish` takes the displacement as the other side will decode it.
+A client moves only by the numbers that it sent: `finish` takes the displacement as the server will decode it.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Nothing may be done before a newer broadcast comes."""
+    """The client must wait for a newer broadcast."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,15 +56,15 @@ class Client:
         self.k, self.epoch, self.round, self.h = 0, 0, 0, 0
         self._base = np.array(model, dtype=np.float64)
         self._yours = Settled(0)
-        self._sent: dict[int, Vector] = {}  # round -> what was sent, for all that the base does not contain
-        self._frame: Floats | None = None  # where the round in hand started; None before it began
+        self._sent: dict[int, Vector] = {}  # round -> sent delta, for the rounds that the base lacks
+        self._frame: Floats | None = None  # start model of the current round; None before it begins
         self._put_aside: Broadcast | None = None
         self._pass_empty_rounds()
 
-    # -- what may I do? ------------------------------------------------------------------------------------------------
+    # -- next action ---------------------------------------------------------------------------------------------------
 
     def next(self) -> Work | Wait | Done:
-        """What the delay bound allows now."""
+        """Return the action that the delay bound allows now."""
         if self.round >= self.terms.rounds:
             return Done()
         slots = self.terms.allowed(self.round, self.k, self.me) - self.h
@@ -73,26 +72,26 @@ class Client:
 
     @property
     def round_is_full(self) -> bool:
-        """All slots of the round in hand were run; `finish` is due."""
+        """True once all slots of the current round were run and `finish` is due."""
         return self._frame is not None and self.h == self.terms.share(self.round, self.me)
 
-    # -- the round in hand ---------------------------------------------------------------------------------------------
+    # -- the current round ---------------------------------------------------------------------------------------------
 
     def start(self) -> Floats:
-        """Begin the round: the model to start from."""
+        """Begin the round and return its start model."""
         if self._frame is None:
             self._frame = self._own_view()
         return self._frame.copy()
 
     @property
     def frame(self) -> Floats:
-        """The model that the displacement of the round in hand is measured from."""
+        """The model from which the current round's displacement is measured."""
         if self._frame is None:
             raise UsageError(f"round {self.round} of client {self.me} has not begun; call start() first")
         return self._frame
 
     def advance(self, slots: int) -> None:
-        """``slots`` more slots of the round were run."""
+        """Count ``slots`` more slots of the round as run."""
         limit = self.terms.allowed(self.round, self.k, self.me)
         if self._frame is None or slots < 0 or self.h + slots > limit:
             raise UsageError(
@@ -101,7 +100,7 @@ class Client:
         self.h += slots
 
     def finish(self, delta: Vector) -> Update:
-        """The round is done, and ``delta`` is the displacement as the server will decode it. Goes on with the next round."""
+        """Finish the round with ``delta``, the displacement as the server will decode it, and move to the next round."""
         if not self.round_is_full:
             raise UsageError(f"round {self.round} of client {self.me} is at slot {self.h}; finish it before sending")
         low, high = self.terms.block(self.round, len(self._base))
@@ -116,30 +115,30 @@ class Client:
         return update
 
     def restart_round(self) -> None:
-        """Forget the unfinished round, as a crash does. What was sent is not forgotten."""
+        """Discard the unfinished round, as a crash does. Sent updates are kept."""
         self._go_to(self.round)
 
     def give_up(self, round: int) -> None:
-        """``round`` is void: nothing of it was sent, nor will be. Goes on with the next round."""
+        """Abandon ``round``, which is void and will never be sent, and move to the next round."""
         self._sent.pop(round, None)
         self._go_to(max(self.round, round + 1))
 
     def resume(self, round: int) -> None:
-        """Go on with ``round`` after an absence; the rounds between are void."""
+        """Resume at ``round`` after an absence; the rounds between are void."""
         if any(self.terms.share(i, self.me) for i in range(round, self.round)):
             raise UsageError(f"client {self.me} has sent rounds up to {self.round - 1} and cannot go back to {round}")
-        self._go_to(max(round, self.round))  # it passes rounds without a share by itself, so it may be further already
+        self._go_to(max(round, self.round))  # rounds without a share are skipped, so it may already be further
 
     # -- broadcasts ----------------------------------------------------------------------------------------------------
 
     def is_news(self, broadcast: Broadcast) -> bool:
-        """Is the broadcast newer than the model that this client works from?"""
+        """Return True if the broadcast is newer than the model that this client works from."""
         return (broadcast.epoch, broadcast.k) > (self.epoch, self.k)
 
     def receive(self, broadcast: Broadcast) -> Floats | None:
-        """Take in a newer global model. What to add to the local model of the round in hand, or None for nothing.
+        """Apply a newer global model; return the shift of the current round's local model, or None.
 
-        Old news changes nothing. Within an epoch newer means a larger k.
+        An old broadcast changes nothing. Within an epoch, newer means a larger k.
         """
         self._check(broadcast)
         if (broadcast.epoch, broadcast.k) <= self._newest():
@@ -150,11 +149,11 @@ class Client:
         return self._take_in(broadcast)
 
     def unacknowledged(self) -> list[Update]:
-        """What was sent and is in no broadcast yet, oldest first: to be sent again, byte for byte, after a break."""
+        """Return the sent updates that are in no broadcast yet, oldest first, to resend byte for byte after a disconnect."""
         return [Update(i, self.me, self._sent[i]) for i in sorted(self._sent)]
 
     def lost(self) -> list[int]:
-        """Rounds that were sent, that the server lacks, and that are no longer here to send again: to be declared void."""
+        """Return the sent rounds that the server lacks and this client no longer has; they are to be declared void."""
         gaps = self._yours.gaps(0, self.round)
         lacking = (i for first, stop in gaps for i in range(first, stop))
         return [i for i in lacking if i not in self._sent and self.terms.share(i, self.me)]
@@ -162,7 +161,7 @@ class Client:
     # -- state ---------------------------------------------------------------------------------------------------------
 
     def export(self) -> dict[str, Any]:
-        """Everything but the terms, as arrays, numbers and lists. `restore` continues from it bit for bit."""
+        """Export the state except the terms, as arrays, numbers and lists. `restore` continues from it bit for bit."""
         aside = self._put_aside
         return {
             "me": self.me,
@@ -180,7 +179,7 @@ class Client:
 
     @classmethod
     def restore(cls, terms: Terms, state: dict[str, Any]) -> Client:
-        """A client that goes on from an exported state."""
+        """Return a client that continues from an exported state."""
         client = cls(terms, int(state["me"]), np.asarray(state["base"]))
         client.round, client.h, client.k, client.epoch = (int(state[name]) for name in ("round", "h", "k", "epoch"))
         below, beyond = state["yours"]
@@ -211,7 +210,7 @@ class Client:
         return (self._put_aside.epoch, self._put_aside.k) if self._put_aside is not None else (self.epoch, self.k)
 
     def _own_view(self) -> Floats:
-        """The newest global model with this client's own updates that are still on the way; with d = 0 it alone, which is v_k."""
+        """Return the newest global model with this client's updates in transit applied; with d = 0 the model v_k alone."""
         view = self._base.copy()
         if self.terms.ahead == 0:
             return view
@@ -230,7 +229,7 @@ class Client:
         return self._frame - old
 
     def _check(self, broadcast: Broadcast) -> None:
-        """Refuse before anything is touched."""
+        """Refuse an invalid broadcast before any change."""
         if np.shape(broadcast.model) != self._base.shape or not np.isfinite(broadcast.model).all():
             raise PeerError(
                 f"the server sent a model that is not {len(self._base)} finite numbers; ignored, check the server"
@@ -253,12 +252,12 @@ class Client:
 
 
 def _written(rounds: Settled) -> list[Any]:
-    """A set of rounds as plain data."""
+    """Return a set of rounds as plain data."""
     return [rounds.below, [list(one) for one in rounds.beyond]]
 
 
 def _settled(below: int, beyond: Sequence[int | Sequence[int]]) -> Settled:
-    """A set of rounds from plain data; that of an earlier version names each round that overtook."""
+    """Read a set of rounds from plain data; an earlier version lists each later round separately."""
     return Settled(int(below)).joined([(one, one + 1) if isinstance(one, int) else (one[0], one[1]) for one in beyond])
 
 

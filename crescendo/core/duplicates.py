@@ -1,4 +1,4 @@
-"""What was applied of whom, for a while: to tell an update that comes twice from two different ones for one round."""
+"""Fingerprints of recent updates, to distinguish a repeated update from a conflicting one for the same round."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ import xxhash
 
 from crescendo.core.arrays import Vector
 
-REMEMBERED_ROUNDS = 64  # after its round, for which an update's fingerprint is kept
+REMEMBERED_ROUNDS = 64  # rounds for which an update's fingerprint is kept
 
 
 class Duplicates:
@@ -20,19 +20,19 @@ class Duplicates:
     """
 
     def __init__(self) -> None:
-        self._marks: dict[int, dict[int, bytes]] = {}  # round -> client -> fingerprint of what was applied
+        self._marks: dict[int, dict[int, bytes]] = {}  # round -> client -> fingerprint of the applied update
 
     def note(self, i: int, c: int, delta: Vector) -> None:
-        """This was applied as round i of client c."""
+        """Remember the update applied for round i of client c."""
         self._marks.setdefault(i, {})[c] = _fingerprint(delta)
 
     def conflict(self, i: int, c: int, delta: Vector) -> bool:
-        """Was something else applied as that? Of an older round, or a void one, nothing is known."""
+        """Return True if a different update was applied for this pair; False also for old and void rounds."""
         known = self._marks.get(i, {}).get(c)
         return known is not None and known != _fingerprint(delta)
 
     def forget_before(self, k: int) -> None:
-        """Round k is due: what lies far behind is forgotten."""
+        """Forget the fingerprints of rounds far before k."""
         self._marks.pop(k - REMEMBERED_ROUNDS, None)
 
     def export(self) -> list[list[Any]]:
@@ -44,7 +44,7 @@ class Duplicates:
 
 
 def _fingerprint(delta: Vector) -> bytes:
-    """Tells an accident, a copy of a client or a forger who does not know the true update; nothing secret rests on it."""
+    """Hash an update, to detect accidents, copied clients and blind forgeries; not for secrets."""
     mark = xxhash.xxh3_128(delta.dtype.str.encode())
     mark.update(np.ascontiguousarray(delta).data)
     return mark.digest()

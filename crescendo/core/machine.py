@@ -1,8 +1,8 @@
-"""What the machine has."""
+"""Resources of the machine: the usable cores."""
 
 import os
 
 
 def usable_cores() -> int:
-    """The cores that this process may run on."""
+    """Return the number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -1,4 +1,4 @@
-"""What server and clients say to each other: frozen data, so that two sides that share no code can agree on it."""
+"""Messages between server and clients: frozen data, so that two sides that share no code can agree on them."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from crescendo.core.arrays import Vector
 from crescendo.errors import PeerError
 
 Pair = tuple[int, int]  # (round, client)
-Ranges = tuple[tuple[int, int], ...]  # of rounds: first, and the one after the last; ascending, with gaps between
+Ranges = tuple[tuple[int, int], ...]  # of rounds: first and stop; ascending, with gaps between
 _first = itemgetter(0)
 
 
 class Settled(NamedTuple):
-    """A set of one client's rounds: all below a number, and ranges (first, and the one after the last) that overtook.
+    """A set of one client's rounds: all rounds below a number, and later ranges (first, stop).
 
-    A round is settled when nothing more will come of it: applied, void, or without a share. It takes as little room after an
-    absence of a million rounds as after one of two.
+    A round is settled once no more updates are expected for it: it was applied, is void, or has no share. The set
+    takes no more space after an absence of a million rounds than after one of two.
 
     >>> some = Settled(below=2, beyond=((3, 5), (7, 8)))
     >>> [i for i in range(9) if i in some], some.rounds, some.end, list(some.gaps(0, 10))
@@ -37,7 +37,7 @@ class Settled(NamedTuple):
 
     @classmethod
     def of(cls, rounds: Iterable[int]) -> Settled:
-        """The set of these rounds."""
+        """Return the set of these rounds."""
         return cls(0).joined([(i, i + 1) for i in rounds])
 
     def __contains__(self, round: object) -> bool:
@@ -47,13 +47,13 @@ class Settled(NamedTuple):
         return at > 0 and round < self.beyond[at - 1][1]
 
     def __or__(self, other: Settled) -> Settled:
-        """What either has."""
+        """Return the union."""
         if other.below <= self.below and (not other.beyond or other.beyond == self.beyond):
             return self
         return self.joined([(0, other.below), *other.beyond])
 
     def joined(self, ranges: Iterable[tuple[int, int]]) -> Settled:
-        """It and these ranges, in any order."""
+        """Return the union with these ranges, given in any order."""
         below, beyond = self.below, list[tuple[int, int]]()
         for first, stop in sorted([*self.beyond, *ranges]):
             if first <= below:
@@ -66,16 +66,16 @@ class Settled(NamedTuple):
 
     @property
     def rounds(self) -> int:
-        """How many rounds it has."""
+        """The number of rounds in the set."""
         return self.below + sum(stop - first for first, stop in self.beyond)
 
     @property
     def end(self) -> int:
-        """The round after the last that it has."""
+        """The round after the last one in the set."""
         return self.beyond[-1][1] if self.beyond else self.below
 
     def gaps(self, first: int, stop: int) -> Iterator[tuple[int, int]]:
-        """The ranges of the rounds from ``first`` to ``stop`` - 1 that it lacks."""
+        """Yield the ranges between ``first`` and ``stop`` - 1 that are not in the set."""
         begin = max(first, self.below)
         for low, high in self.beyond[max(0, bisect_right(self.beyond, begin, key=_first) - 1) :]:
             if low >= stop:
@@ -89,7 +89,7 @@ class Settled(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)  # eq=False: arrays do not compare to one bool
 class Update:
-    """What client ``client`` did in round ``round``: how far it moved the model, step sizes and noise included.
+    """The displacement of the model by ``client`` in ``round``, step sizes and noise included.
 
     In a masked round only the round's block of coordinates moves, and ``delta`` has the block's length.
     """
@@ -101,10 +101,10 @@ class Update:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sum:
-    """Several updates added up: ``delta`` is what all the ``pairs`` (round, client) moved the model by.
+    """The sum of several updates: ``delta`` is the total displacement by all ``pairs`` (round, client).
 
-    A sum is taken whole or not at all. Its ``id`` follows from its content, so that a sum sent again is known to be the
-    same, and one with another member or another bit has another id. All pairs of a sum move the same block.
+    The server applies a sum whole or not at all. Its ``id`` is a hash of its content, so a resent sum keeps its id,
+    and any change gives another. All pairs of a sum move the same block.
 
     >>> Sum.of(Update(2, 0, np.ones(3))).pairs, Sum(((2, 1), (0, 0)), np.ones(3)).pairs
     (((2, 0),), ((0, 0), (2, 1)))
@@ -122,7 +122,7 @@ class Sum:
 
     @staticmethod
     def of(update: Update) -> Sum:
-        """An update as the sum of itself alone."""
+        """Return an update as a sum of one."""
         return Sum(((update.round, update.client),), update.delta)
 
     @property
@@ -132,11 +132,12 @@ class Sum:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Broadcast:
-    """The global model at a moment when every update of every round before ``k`` was in it, or was declared void or absent.
+    """The global model at a moment when every update of every round before ``k`` is in it, void, or of an absent
+    client.
 
-    Updates of later rounds may be in it too; ``yours`` says which rounds of the *receiver* are, and is the
-    acknowledgement of those. A larger ``epoch`` means that the server was opened from an older state, so that ``k`` may
-    have fallen.
+    The model may also contain updates of later rounds. ``yours`` has the *receiver*'s own rounds in the model, and
+    acknowledges them. A larger ``epoch`` means that the server was opened from an older state, so ``k`` may have
+    fallen.
     """
 
     model: Vector
@@ -147,10 +148,10 @@ class Broadcast:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Word:
-    """The server's word to a whole subtree: which rounds of each client are settled, taken at one instant.
+    """The server's message to a whole subtree: the settled rounds of each client at one instant.
 
-    With a ``model`` it is everybody's broadcast in one message, and the model contains exactly the rounds that ``yours``
-    says: the two are never parted or paired anew. Without one it only acknowledges.
+    With a ``model`` it is every client's broadcast in one message, and the model contains exactly the rounds in
+    ``yours``: the two are never recombined. Without a model it only acknowledges.
     """
 
     yours: Mapping[int, Settled]
@@ -159,22 +160,22 @@ class Word:
     model: Vector | None = None
 
     def among(self, clients: Iterable[int]) -> Word:
-        """The part of it that concerns ``clients``."""
+        """Return the part that concerns ``clients``."""
         return Word({c: self.yours[c] for c in clients if c in self.yours}, self.k, self.epoch, self.model)
 
     def to(self, c: int) -> Broadcast:
-        """Client c's broadcast."""
+        """Return client c's broadcast."""
         assert self.model is not None
         return Broadcast(self.model, self.k, self.yours[c], self.epoch)
 
 
-# -- why a message is not taken; nothing was changed in any of these cases
+# -- reasons for refusing a message; none of these cases changes any state
 
 
 class DuplicateUpdate(PeerError):
-    """The pair (round, client) is settled already. Drop the message.
+    """The pair (round, client) is already settled. Drop the message.
 
-    ``void`` are those of its pairs that were declared void and never applied: that is no repetition, and both sides log it.
+    ``void`` has the pairs that were declared void and never applied: they are not repetitions, and both sides log them.
     """
 
     def __init__(self, why: str, void: tuple[Pair, ...] = ()) -> None:
@@ -183,11 +184,11 @@ class DuplicateUpdate(PeerError):
 
 
 class ConflictingUpdate(PeerError):
-    """The pair (round, client) came before with other bytes: two instances of one client, or a forgery. Raise an alarm."""
+    """The pair (round, client) came earlier with other bytes: two instances of one client, or a forgery. Raise an alarm."""
 
 
 class SumOverlaps(DuplicateUpdate):
-    """Some pairs of a sum are settled already; nothing was applied. ``settled`` has them: send the rest as a new sum."""
+    """Some pairs of a sum, ``settled``, are already settled; nothing was applied. Send the rest as a new sum."""
 
     def __init__(self, settled: tuple[Pair, ...], of: int, void: tuple[Pair, ...] = ()) -> None:
         super().__init__(
@@ -199,7 +200,7 @@ class SumOverlaps(DuplicateUpdate):
 
 
 class RefusedSum(PeerError):
-    """A sum with members that will never be taken, ``pairs``; if empty, the fault is in the numbers. Nothing was applied."""
+    """A sum with inadmissible members, ``pairs``; if empty, its numbers are at fault. Nothing was applied."""
 
     def __init__(self, why: str, pairs: tuple[Pair, ...] = ()) -> None:
         super().__init__(why)

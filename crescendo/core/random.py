@@ -1,4 +1,4 @@
-"""Where every random number comes from: one counter-based stream per purpose, client and round; nothing global."""
+"""Random streams: one counter-based stream per purpose, client and round, and no global state."""
 
 from collections.abc import Iterable, Iterator
 from enum import IntEnum
@@ -9,7 +9,7 @@ from crescendo.errors import UsageError
 
 
 class Purpose(IntEnum):
-    """What a stream is for. Two purposes never share numbers, so adding a draw to one changes no other."""
+    """The purpose of a stream. Two purposes never share numbers, so an extra draw for one changes no other."""
 
     SHARES = 1
     SPLIT = 2
@@ -23,10 +23,10 @@ class Purpose(IntEnum):
 
 
 def stream(seed: int, purpose: Purpose, client: int = 0, round: int = 0, first: int = 0) -> np.random.Generator:
-    """The numbers of one purpose, client and round; from counter block ``first`` on.
+    """Return the stream of one purpose, client and round, starting at counter block ``first``.
 
-    The counter has a fixed width (``default_rng((7, 2))`` equals ``default_rng((7, 2, 0))``, which would join two
-    streams), and its low word is the one that Philox counts up, four numbers a block.
+    The counter has a fixed width (``default_rng((7, 2))`` equals ``default_rng((7, 2, 0))``, which would merge two
+    streams). Philox increments its low word, with four numbers per block.
 
     >>> stream(7, Purpose.SAMPLE, client=2, round=5).integers(0, 100, 4)
     array([18, 36, 57, 66])
@@ -39,7 +39,7 @@ def stream(seed: int, purpose: Purpose, client: int = 0, round: int = 0, first: 
 
 
 def each_round(seed: int, purpose: Purpose, rounds: Iterable[int]) -> Iterator[np.random.Generator]:
-    """One generator, pointed at the stream of each round in turn: the numbers of `stream`, without a new generator for each.
+    """Yield one generator, pointed at each round's stream in turn: the numbers of `stream` without new generators.
 
     >>> [int(rng.integers(0, 100)) for rng in each_round(7, Purpose.SAMPLE, range(3))]
     [9, 99, 15]
@@ -48,7 +48,7 @@ def each_round(seed: int, purpose: Purpose, rounds: Iterable[int]) -> Iterator[n
     """
     generator = stream(seed, purpose)
     bits = generator.bit_generator
-    state = bits.state  # of a generator that has drawn nothing; setting it copies it
+    state = bits.state  # of a fresh generator; setting it makes a copy
     counter = state["state"]["counter"]
     for i in rounds:
         counter[3] = i
@@ -59,7 +59,7 @@ def each_round(seed: int, purpose: Purpose, rounds: Iterable[int]) -> Iterator[n
 def aim(
     generator: np.random.Generator, seed: int, purpose: Purpose, client: int = 0, round: int = 0
 ) -> np.random.Generator:
-    """Point a generator made by `stream` at another stream: the same numbers as a new one, at a tenth of the cost.
+    """Point a generator made by `stream` at another stream, at a tenth of the cost of a new one.
 
     >>> reused = stream(0, Purpose.SAMPLE)
     >>> aim(reused, 7, Purpose.SAMPLE, client=2, round=5).integers(0, 100, 4)

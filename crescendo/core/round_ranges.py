@@ -1,8 +1,8 @@
-"""Ranges of rounds, by client: an absence adds one, however many rounds it spans.
+"""Ranges of rounds by client: an absence adds a single range, for any number of rounds.
 
-They hold the rounds that were declared void: settled, and never applied. (An update that comes for one of them is no duplicate.
-It is dropped all the same, since the client was told that nothing more will come of the round, but both sides have to hear of
-it.) And they hold the settled rounds that overtook others.
+One use is the set of void rounds: settled but never applied. (An update for a void round is not a duplicate. It is
+dropped, since the client's rounds were acknowledged as settled, but both sides must learn of it.) The other use is
+the set of settled rounds ahead of an open one.
 """
 
 from bisect import bisect_left, bisect_right
@@ -12,7 +12,7 @@ from crescendo.core.messages import Ranges
 
 
 class RoundRanges:
-    """Sets of rounds, one for each client.
+    """A set of rounds for each client.
 
     >>> void = RoundRanges()
     >>> for first, stop in [(2, 5), (9, 10), (5, 7), (3, 4)]:
@@ -27,25 +27,25 @@ class RoundRanges:
         self._bounds: dict[int, list[int]] = {}  # client -> first, stop, first, stop, ...: ascending
 
     def add(self, c: int, first: int, stop: int) -> None:
-        """The rounds ``first`` to ``stop`` - 1 of client c are in it."""
+        """Add the rounds ``first`` to ``stop`` - 1 of client c."""
         if first >= stop:
             return
         bounds = self._bounds.setdefault(c, [])
         low, high = bisect_left(bounds, first), bisect_right(bounds, stop)
-        bounds[low:high] = [first] * (low % 2 == 0) + [stop] * (high % 2 == 0)  # an odd place is inside of a range
+        bounds[low:high] = [first] * (low % 2 == 0) + [stop] * (high % 2 == 0)  # an odd position is inside a range
 
     def has(self, i: int, c: int) -> bool:
-        """Is round i of client c in it?"""
+        """Return True if round i of client c is in the set."""
         bounds = self._bounds.get(c)
         return bounds is not None and bisect_right(bounds, i) % 2 == 1
 
     def of(self, c: int) -> Ranges:
-        """The ranges of client c."""
+        """Return the ranges of client c."""
         bounds = self._bounds.get(c, [])
         return tuple(zip(bounds[::2], bounds[1::2], strict=True))
 
     def take_from(self, i: int, c: int) -> int:
-        """Take out the first range of client c if it begins at round i. The round after it, else i."""
+        """Remove the first range of client c if it begins at round i; return its end, or i if there is none."""
         bounds = self._bounds.get(c)
         if bounds is None or bounds[0] != i:
             return i
@@ -56,14 +56,14 @@ class RoundRanges:
         return stop
 
     def clients_with(self, i: int) -> Iterable[int]:
-        """The clients of which it has round i."""
+        """Yield the clients with round i in their set."""
         return (c for c, bounds in self._bounds.items() if bisect_right(bounds, i) % 2 == 1)
 
     def export(self) -> list[list[int]]:
-        """All of it, as a list of client, first and stop."""
+        """Export all ranges as a list of [client, first, stop]."""
         return [[c, *pair] for c in sorted(self._bounds) for pair in self.of(c)]
 
     def restore(self, exported: list[list[int]]) -> None:
-        """Go on from what was exported."""
+        """Restore exported ranges."""
         for c, first, stop in exported:
             self.add(int(c), int(first), int(stop))

@@ -1,26 +1,26 @@
-"""Paper [alg:server]: the global model, and when to tell the clients about it.
+"""Paper [alg:server]: the global model, and the rule for broadcasts.
 
 Theory of operation
 -------------------
-The server holds a model v and a counter k. Each update moves v at once, in whatever order it arrives. Round k is
-complete when the pair (k, c) of every *present* client c is settled: applied, void, or without a share. Then k rises,
-and goes on rising while later rounds are complete too (the paper has "if"; late messages can complete several rounds at
-once), and one broadcast is due.
+The server holds a model v and a counter k. Each update moves v at once, in order of arrival. Round k is complete when
+the pair (k, c) of every *present* client c is settled: applied, void, or without a share. Then k rises, and keeps
+rising while later rounds are complete too (the paper has "if"; late messages can complete several rounds at once),
+and one broadcast is due.
 
-An absent client holds up nothing: k passes its open rounds. What it sends later is still applied, once, and counted as
-late. With nobody present k stands still, since a broadcast would then contain nothing new.
+An absent client delays no round: k passes its open rounds. Its later updates are still applied, once, and counted as
+late. With no client present k stands still, since a broadcast would contain nothing new.
 
-A sum from an aggregator is taken only if none of its pairs is settled, else not at all: so a sum that was sent again,
-or that shares a member with another one, can never be applied twice. The answer names what the server has, and the
-aggregator, which kept the members, sends the rest as a new sum.
+The server applies a sum from an aggregator only if none of its pairs is settled. So a resent sum, or one that shares
+a member with another sum, can never be applied twice. The answer names the settled pairs, and the aggregator, which
+kept the members, sends the rest as a new sum.
 
-A message is checked wholly before anything changes, so a refused one leaves no trace; and every new model is a new
-array, so a Broadcast once made stays true. Nothing here grows with what a peer sends: rounds beyond `Terms.furthest`
-are refused, and a client's settled rounds are at most the rounds of the run.
+A message is fully checked before any change, so a refused one leaves no trace. Every new model is a new array, so an
+earlier Broadcast stays valid. A peer cannot make the state grow: rounds beyond `Terms.furthest` are refused, and a
+client's settled rounds are at most the rounds of the run.
 
-In a later epoch the server has forgotten part of what it broadcast, so it does not know how far clients may have come.
-Their word is taken: about the last round they sent, and for a round that they had in hand when they came back. It
-concerns their own rounds alone, of which there are as many as the run has.
+In a later epoch the server has lost part of its broadcasts, so it does not know how far clients may be. It then
+believes a client about its last sent round, and about the round that it was working on when it returned. This affects
+only the client's own rounds, at most as many as the run has.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ from crescendo.errors import PeerError, UsageError
 
 
 class Server:
-    """Adds updates in the order they arrive and waits for no one.
+    """Adds updates in order of arrival, without waiting for any client.
 
     >>> from crescendo.schedules.sizes import ConstantSizes
     >>> from crescendo.schedules.steps import ConstantSteps
@@ -68,32 +68,32 @@ class Server:
         self.terms, self.k, self.epoch, self.late = terms, 0, 0, 0
         self.model = _frozen(model)
         self._buffers = BufferPool()
-        self._reach = _largest_of(self.model)  # no number in the model is further from 0; often far above
-        self.largest = float(np.finfo(np.float64).max)  # the largest number the model may hold; a runtime may lower it
+        self._reach = _largest_of(self.model)  # upper bound on |numbers| of the model, often loose
+        self.largest = float(np.finfo(np.float64).max)  # bound on the model's numbers; a runtime may lower it
         self._present = np.zeros(terms.clients, dtype=np.bool_)
         self._present[list(range(terms.clients) if present is None else present)] = True
         self._gone = np.zeros(terms.clients, dtype=np.bool_)
         self._rounds, self._duplicates, self._void = SettledRounds(terms), Duplicates(), RoundRanges()
-        self._last = np.full(terms.clients, -1, dtype=np.int64)  # the last round each client is known to have sent
+        self._last = np.full(terms.clients, -1, dtype=np.int64)  # the last round known to be sent by each client
         self._start: tuple[Floats, SettledRounds] | None = None
         self._keep_start()
         self._open = self._count_open()
-        self._advance()  # whoever is here may have no share in the first rounds
+        self._advance()  # the clients present may have no share in the first rounds
 
     @property
     def finished(self) -> bool:
-        """Every round of the run is complete."""
+        """True once every round of the run is complete."""
         return self.k == self.terms.rounds
 
     @property
     def present(self) -> Bools:
-        """Which clients a round waits for (a copy)."""
+        """The clients that a round waits for (a copy)."""
         return self._present.copy()
 
     # -- messages in ---------------------------------------------------------------------------------------------------
 
     def receive(self, update: Update) -> bool:
-        """Apply one update. True if k rose, so that a Broadcast is due."""
+        """Apply one update; return True if k rose, so that a Broadcast is due."""
         i, c, delta = update.round, update.client, np.asarray(update.delta)
         self._check_pair(i, c)
         if self._settled(i, c):
@@ -105,7 +105,7 @@ class Server:
         return self._settle(i, c)
 
     def receive_sum(self, total: Sum) -> bool:
-        """Apply a sum of updates, all of it or, if any pair is settled or faulty, nothing. True if k rose."""
+        """Apply a sum of updates, or nothing if any pair is settled or faulty; return True if k rose."""
         if len(total.pairs) == 1:
             return self._receive_sum_of_one(total)
         self._check_sum(total)
@@ -132,17 +132,17 @@ class Server:
             raise RefusedSum(str(error), total.pairs) from None
 
     def void(self, i: int, c: int) -> bool:
-        """The pair (i, c) will never come: count it as arrived. True if k rose. Saying it again changes nothing."""
+        """Declare the pair (i, c) void, which counts as arrived; return True if k rose. Repeating it changes nothing."""
         self._check_pair(i, c)
         if self._settled(i, c):
             return False
         self._void.add(c, i, i + 1)
         return self._settle(i, c)
 
-    # -- who is there --------------------------------------------------------------------------------------------------
+    # -- presence ------------------------------------------------------------------------------------------------------
 
     def absent(self, c: int) -> bool:
-        """Client c has been silent for too long and holds up no round until it is `back`. True if k rose."""
+        """Declare client c absent: rounds do not wait for it until it is `back`. Return True if k rose."""
         self._check_client(c)
         if not self._present[c]:
             return False
@@ -151,24 +151,24 @@ class Server:
         return self._advance()
 
     def back(self, c: int, last: int) -> int:
-        """Client c is here (again), and the last round it sent is ``last`` (-1: none). The round it has to go on with.
+        """Admit client c, whose last sent round is ``last`` (-1: none); return the round at which it must resume.
 
-        That is max(k, last + 1). The rounds between become void; rounds up to ``last`` stay open for its re-sent
-        updates. With somebody there again k may rise: compare it.
+        That round is max(k, last + 1). The rounds between become void; rounds up to ``last`` stay open for its resent
+        updates. With a client present again k may rise: compare it.
         """
         self.check_last(c, last)
         self._last[c] = last
         start = max(self.k, last + 1)
         if not self._present[c]:
             self._rounds.mark_all(last + 1, start, c)
-            self._void.add(c, last + 1, start)  # it has sent none of them
+            self._void.add(c, last + 1, start)  # none of them was sent
             self._present[c] = True
             self._open = self._count_open()
             self._advance()
         return start
 
     def check_last(self, c: int, last: int, new_epoch: bool = False) -> None:
-        """Refuse what client c says of its last round if it cannot be; ``new_epoch``: in the epoch after this one."""
+        """Refuse an impossible last round from client c; ``new_epoch`` checks for the epoch after this one."""
         self._check_client(c)
         if not -1 <= last < self.terms.rounds:
             raise PeerError(
@@ -186,19 +186,19 @@ class Server:
             )
 
     def _furthest(self, c: int) -> int:
-        """The last round that client c can have finished."""
+        """Return the last round that client c can have finished."""
         if self.epoch > 0:
             return self.terms.rounds - 1
         return max(self.terms.furthest(self.k), int(self._last[c]))
 
     def _sent_by(self, c: int, last: int) -> int:
-        """The last round up to ``last`` in which client c has a share: a client passes the others by itself."""
+        """Return the last round up to ``last`` in which client c has a share: clients skip the others."""
         while last >= 0 and not self.terms.share(last, c):
             last -= 1
         return last
 
     def leave(self, c: int) -> bool:
-        """Client c is gone for good: it holds up nothing, and nothing more is taken from it. True if k rose."""
+        """Remove client c permanently: no round waits for it, and its messages are refused. Return True if k rose."""
         rose = self.absent(c)
         self._gone[c] = True
         return rose
@@ -206,39 +206,39 @@ class Server:
     # -- messages out --------------------------------------------------------------------------------------------------
 
     def settled(self, c: int) -> Settled:
-        """The rounds of client c of which nothing more will come."""
+        """Return the settled rounds of client c."""
         self._check_client(c)
         return self._rounds.of(c)
 
     def is_void(self, i: int, c: int) -> bool:
-        """Is round i of client c settled because it was declared void, or passed while c was absent?"""
+        """Return True if round i of client c was declared void, or passed while c was absent."""
         return self._void.has(i, c)
 
     def last(self, c: int) -> int:
-        """The last round that client c is known to have sent, -1 for none."""
+        """Return the last round known to be sent by client c, -1 if there is none."""
         return int(self._last[c])
 
     def broadcast(self, c: int) -> Broadcast:
-        """What to tell client c now."""
+        """Return the current broadcast for client c."""
         return Broadcast(self.model, self.k, self.settled(c), self.epoch)
 
     def word(self, clients: Iterable[int], model: bool = True) -> Word:
-        """What to tell all of these clients now, also one that has left; without the model, only what is settled."""
+        """Return the current word for these clients, including one that has left; without the model, only settled rounds."""
         yours = {c: self._rounds.of(c) if self._gone[c] else self.settled(c) for c in clients}
         return Word(yours, self.k, self.epoch, self.model if model else None)
 
     @property
     def start(self) -> tuple[Floats, SettledRounds] | None:
-        """With d = 0: the model at the moment when round k became due, v_k, and what was settled in it. Else None.
+        """With d = 0: v_k, the model when round k became due, and its settled rounds. Otherwise None.
 
-        A client that comes in the middle of round k starts it from v_k, as the others did.
+        A client that joins in the middle of round k starts it from v_k, like the others.
         """
         return None if self.finished else self._start
 
     # -- state ---------------------------------------------------------------------------------------------------------
 
     def export(self) -> dict[str, Any]:
-        """Everything but the terms, as arrays, numbers, strings and lists. `restore` continues from it bit for bit."""
+        """Export the state except the terms, as arrays, numbers, strings and lists. `restore` continues from it bit for bit."""
         return {
             "model": self.model.copy(),
             "k": self.k,
@@ -261,7 +261,7 @@ class Server:
 
     @classmethod
     def restore(cls, terms: Terms, state: dict[str, Any], new_epoch: bool = False) -> Server:
-        """A server that goes on from an exported state. ``new_epoch`` when the state may be older than what was broadcast."""
+        """Return a server that continues from an exported state; ``new_epoch`` if it may be older than the last broadcast."""
         server = cls(terms, np.asarray(state["model"]))
         if len(state["present"]) != terms.clients:
             raise UsageError(
@@ -274,9 +274,9 @@ class Server:
         server._last = np.array(state["last"], dtype=np.int64)
         server._rounds.restore(state)
         server._duplicates.restore(state["fingerprints"])
-        server._void.restore(state.get("void", []))  # a state of an earlier version does not say
+        server._void.restore(state.get("void", []))  # missing in an earlier version's state
         server._keep_start()
-        if "start" in state and server._start is not None:  # a state of an earlier version has none
+        if "start" in state and server._start is not None:  # missing in an earlier version's state
             rounds = SettledRounds(terms)
             rounds.restore({"below": state["start_below"], "overtook": state["start_overtook"]})
             server._start = _frozen(np.asarray(state["start"])), rounds
@@ -323,7 +323,7 @@ class Server:
             raise RefusedSum("a sum mixes rounds that move different blocks; nothing was applied, check the aggregator")
 
     def _moved(self, i: int, delta: Vector, what: str) -> Floats:
-        """The model after ``delta``, the displacement of round i's block; refused if it is not finite numbers that fit."""
+        """Return the model after ``delta``, the displacement of round i's block; refuse a wrong shape or size."""
         low, high = self.terms.block(i, len(self.model))
         if delta.dtype.kind != "f" or delta.shape != (high - low,):
             raise PeerError(
@@ -335,7 +335,7 @@ class Server:
         with np.errstate(over="ignore", invalid="ignore"):
             np.subtract(self.model[low:high], delta, out=moved[low:high])
         reach = self._reach + _largest_of(delta)
-        if not reach <= self.largest:  # it may be less than that, or not a number
+        if not reach <= self.largest:  # the bound may be loose, or NaN
             reach = _largest_of(moved)
             self._check_reach(reach, delta, what)
         self._reach = reach
@@ -376,7 +376,7 @@ class Server:
         return self._advance()
 
     def _count_open(self) -> int:
-        """How many present clients round k still waits for."""
+        """Return the number of present clients that round k still waits for."""
         return 0 if self.finished else self._rounds.count_open(self.k, self._present)
 
     def _advance(self) -> bool:
@@ -395,7 +395,7 @@ class Server:
 
 
 def _frozen(vector: Vector) -> Floats:
-    """A model of our own that nobody can change: one row of finite float64."""
+    """Return a read-only copy of a model: one row of finite float64."""
     own = np.array(vector, dtype=np.float64)
     if own.ndim != 1 or not np.isfinite(own).all():
         raise UsageError(
@@ -406,5 +406,5 @@ def _frozen(vector: Vector) -> Floats:
 
 
 def _largest_of(vector: Vector) -> float:
-    """The largest |number|; NaN if one is."""
+    """Return the largest absolute value; NaN if there is a NaN."""
     return max(float(-vector.min(initial=0.0)), float(vector.max(initial=0.0)))

@@ -1,7 +1,7 @@
-"""Which rounds of each client are settled: applied, void, or without a share.
+"""Settled rounds of every client: applied, void, or without a share.
 
-They are kept as "all below a number, plus ranges that overtook": little, however long the run, and what a broadcast tells each
-client as ``yours``, so that it doubles as the acknowledgement.
+They are stored as all rounds below a number plus later ranges, which stays small in long runs. A broadcast sends each
+client its set as ``yours``, which is also the acknowledgement.
 """
 
 from __future__ import annotations
@@ -37,19 +37,19 @@ class SettledRounds:
         self._beyond = RoundRanges()
 
     def of(self, c: int) -> Settled:
-        """Those of client c."""
+        """Return the settled rounds of client c."""
         return Settled(int(self.below[c]), self._beyond.of(c))
 
     def has(self, i: int, c: int) -> bool:
-        """Is round i of client c settled?"""
+        """Return True if round i of client c is settled."""
         return bool(i < self.below[c]) or self._beyond.has(i, c) or not self._terms.share(i, c)
 
     def mark(self, i: int, c: int) -> None:
-        """Round i of client c is settled from now on."""
+        """Mark round i of client c as settled."""
         self.mark_all(i, i + 1, c)
 
     def mark_all(self, first: int, stop: int, c: int) -> None:
-        """The rounds ``first`` to ``stop`` - 1 of client c are settled from now on."""
+        """Mark the rounds ``first`` to ``stop`` - 1 of client c as settled."""
         below, rounds = int(self.below[c]), self._terms.rounds
         if first == below == stop - 1:
             below = stop
@@ -65,22 +65,22 @@ class SettledRounds:
         self.below[c] = below
 
     def count_open(self, k: int, present: Bools) -> int:
-        """How many of the clients that are present round k still waits for."""
+        """Return the number of present clients that round k still waits for."""
         waiting = present & (self.below <= k) & (self._terms.shares(k) > 0)
         overtook = sum(bool(waiting[c]) for c in self._beyond.clients_with(k))
         return int(waiting.sum()) - overtook
 
     def copy(self) -> SettledRounds:
-        """The settled rounds as they are now."""
+        """Return a copy of the current settled rounds."""
         made = SettledRounds(self._terms)
         made.restore(self.export())
         return made
 
     def export(self) -> dict[str, Any]:
-        """All of it, as arrays and lists."""
+        """Export the settled rounds as arrays and lists."""
         return {"below": self.below.copy(), "overtook": self._beyond.export()}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Go on from what was exported; a state of an earlier version names each round that overtook."""
+        """Restore exported rounds; an earlier version's state lists each later round separately."""
         self.below = np.array(state["below"], dtype=np.int64)
         self._beyond.restore(state["overtook"] if "overtook" in state else [[c, i, i + 1] for c, i in state["beyond"]])

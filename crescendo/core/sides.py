@@ -1,7 +1,7 @@
-"""The sides of a federation as a driver sees them: the core's `Server` and `Client`, or those of a rival algorithm.
+"""Protocols for the sides of a federation: the core's `Server` and `Client`, or those of a rival algorithm.
 
-A runtime drives one `ServerSide` and a `WorkerSide` per client. `crescendo.worker.Worker` works for any `ClientSide`, so a rival
-algorithm is one file in `crescendo.algorithms` with a server and a client.
+A runtime drives one `ServerSide` and a `WorkerSide` per client. `crescendo.worker.Worker` works for any `ClientSide`,
+so a rival algorithm is one file in `crescendo.algorithms` with a server and a client.
 """
 
 from typing import Protocol, runtime_checkable
@@ -13,52 +13,52 @@ from crescendo.core.terms import Terms
 
 
 class ServerSide(Protocol):
-    """Takes updates and says when to tell the clients: whenever ``k``, the number of its model, has risen."""
+    """Takes updates, and signals a broadcast whenever ``k``, the number of its model, has risen."""
 
     k: int
-    late: int  # updates that came after the server had gone on without them
+    late: int  # updates that came after the server had moved on without them
 
     @property
     def model(self) -> Floats: ...
     @property
     def finished(self) -> bool:
-        """Nothing more is expected."""
+        """True once no more updates are expected."""
 
     def receive(self, update: Update) -> bool:
-        """Apply one update. True if k rose, so that a Broadcast is due. A repeated one raises `DuplicateUpdate`."""
+        """Apply one update; return True if k rose, so that a Broadcast is due. Raise `DuplicateUpdate` for a repetition."""
 
     def broadcast(self, c: int) -> Broadcast:
-        """What to tell client c now."""
+        """Return the current broadcast for client c."""
 
     def absent(self, c: int) -> bool:
-        """Client c has been silent for too long. True if k rose."""
+        """Declare client c absent; return True if k rose."""
 
     def back(self, c: int, last: int) -> int:
-        """Client c is here again, and the last round it sent is ``last``. The round it has to go on with."""
+        """Readmit client c, whose last sent round is ``last``; return the round at which it must resume."""
 
 
 @runtime_checkable
 class CallingServer(Protocol):
-    """A server that answers the clients it chooses, whether or not ``k`` rose, in place of telling all whenever it does."""
+    """A server that broadcasts to clients of its choice at any time, instead of to all clients whenever ``k`` rises."""
 
     def called(self) -> list[int]:
-        """The clients to be told now, each of them once: asking again without a new event names nobody."""
+        """Return the clients due a broadcast, each once: a second call without a new event returns no clients."""
 
 
 @runtime_checkable
 class TimedServer(Protocol):
-    """A server that goes on without those who are late."""
+    """A server that continues without late clients."""
 
     @property
     def deadline(self) -> float | None:
-        """The seconds after each rise of ``k``, and after the start, at which `expire` is due; None for never."""
+        """The seconds from the start, and from each rise of ``k``, until `expire` is due; None for never."""
 
     def expire(self) -> bool:
-        """The deadline has passed and k is what it was. True if k rose."""
+        """Handle a deadline that passed while k stood still; return True if k rose."""
 
 
 class ClientSide(Protocol):
-    """One client's counters and models: it stands at slot ``h`` of ``round``, and its newest broadcast has number ``k``."""
+    """One client's counters and models: it is at slot ``h`` of ``round``, and its newest broadcast has number ``k``."""
 
     terms: Terms
     round: int
@@ -66,46 +66,46 @@ class ClientSide(Protocol):
     k: int
 
     def next(self) -> Work | Wait | Done:
-        """What it may do now."""
+        """Return the action allowed now."""
 
     def start(self) -> Floats:
-        """Begin the round: the model to start from."""
+        """Begin the round and return its start model."""
 
     @property
     def frame(self) -> Floats:
-        """The model that the displacement of the round in hand is measured from."""
+        """The model from which the current round's displacement is measured."""
 
     def advance(self, slots: int) -> None:
-        """``slots`` more slots of the round were run."""
+        """Count ``slots`` more slots of the round as run."""
 
     @property
     def round_is_full(self) -> bool:
-        """All slots of the round in hand were run; `finish` is due."""
+        """True once all slots of the current round were run and `finish` is due."""
 
     def finish(self, delta: Vector) -> Update:
-        """The round is done, and ``delta`` is its displacement as the server will decode it. Goes on with the next round."""
+        """Finish the round with ``delta``, the displacement as the server will decode it, and move to the next round."""
 
     def is_news(self, broadcast: Broadcast) -> bool:
-        """Does the broadcast say more than this client has heard?"""
+        """Return True if the broadcast is newer than the last one."""
 
     def receive(self, broadcast: Broadcast) -> Floats | None:
-        """Take in a newer global model. What to add to the local model of the round in hand, or None for nothing.
+        """Apply a newer global model; return the shift of the current round's local model, or None.
 
-        A client that goes on with another round instead has given the round in hand up.
+        A client that moves to another round instead has abandoned the current one.
         """
 
     def unacknowledged(self) -> list[Update]:
-        """What was sent and is in no broadcast yet, oldest first."""
+        """Return the sent updates that are in no broadcast yet, oldest first."""
 
     def restart_round(self) -> None:
-        """Forget the unfinished round, as a crash does."""
+        """Discard the unfinished round, as a crash does."""
 
     def resume(self, round: int) -> None:
-        """Go on with ``round`` after an absence."""
+        """Resume at ``round`` after an absence."""
 
 
 class WorkerSide(Protocol):
-    """One client's work: a client joined to whatever computes its slots."""
+    """One client's work: a client together with the code that computes its slots."""
 
     @property
     def client(self) -> ClientSide: ...
@@ -113,13 +113,13 @@ class WorkerSide(Protocol):
     def round_is_full(self) -> bool: ...
     def next(self) -> Work | Wait | Done: ...
     def begin(self) -> None:
-        """Begin the round in hand, unless it has begun."""
+        """Begin the current round, unless it has begun."""
 
     def run(self, slots: int) -> None:
-        """Run ``slots`` slots of the round in hand; begins the round if need be."""
+        """Run ``slots`` slots of the current round, beginning it if necessary."""
 
     def finish(self) -> Update:
-        """What is sent of the round in hand; the client goes on with its next round."""
+        """Return the current round's update; the client moves to its next round."""
 
     def receive(self, broadcast: Broadcast) -> None: ...
     def restart_round(self) -> None: ...

@@ -1,8 +1,8 @@
-"""Paper [alg:setup]: what server and clients agree on before the start, as pure functions of the round.
+"""Paper [alg:setup]: the agreement of server and clients before the start, as pure functions of the round.
 
-Nothing here is exchanged: sizes, shares, step sizes, masks and the wait rule depend on the terms and the round alone,
-so any side computes them by itself. The schedules come in as objects that can be called; whether they are *safe* (live,
-within the delay bound) is the business of `crescendo.schedules.schedule_certificate`, and is settled before terms are made.
+No message carries these: sizes, shares, step sizes, masks and the wait rule depend only on the terms and the round,
+so each side computes them itself. The schedules are callable objects; `crescendo.schedules.schedule_certificate`
+checks that they are *safe* (live, within the delay bound) before terms are made.
 """
 
 import bisect
@@ -18,9 +18,9 @@ from crescendo.core.arrays import Floats, Ints
 from crescendo.core.random import Purpose, each_round, stream
 from crescendo.errors import UsageError
 
-_TOGETHER = 1 << 18  # shares that are looked at together
-CACHED_NUMBERS = 4_000_000  # shares are kept for as many rounds as fit into this many numbers
-MOST_SUMS = 1024  # rounds for which the clients' slots before them are kept
+_TOGETHER = 1 << 18  # shares computed together
+CACHED_NUMBERS = 4_000_000  # size limit of the caches of shares
+MOST_SUMS = 1024  # rounds with cached sums of earlier slots
 
 
 class _SizeRule(Protocol):
@@ -31,7 +31,7 @@ class _SizeRule(Protocol):
 
 
 class _StepRule(Protocol):
-    """The step size at label t; ``per`` says whether a round looks it up once or at every slot, ``falls`` that it never rises."""
+    """The step size at label t, looked up once ``per`` round or slot; ``falls`` is True if it never rises."""
 
     @property
     def per(self) -> Literal["slot", "round"]: ...
@@ -48,12 +48,14 @@ class _DelayRule(Protocol):
 
 @dataclass(frozen=True)
 class Terms:
-    """The agreed schedule. ``ahead`` is the d of the rule "work on round i while i <= k + d"; ``tau`` is the other rule.
+    """The agreed schedule, with one of two wait rules: ``ahead``, the d of "work on round i while i <= k + d", or
+    ``tau``.
 
     ``sizes`` counts exactly the slots of the run (its last round is cut), over all clients. ``blocks`` is the D of
-    masks, 1 for none. With ``whole_rounds`` a round uses one start model and the wait rule is tested once, before the
-    round. ``combine`` says what the global model moves by: the sum of what the clients moved by, as in the paper's
-    Algorithm 3, or the mean. ``strides`` follow from the weights: 1 / p_c, the slots of all clients for one of client c.
+    masks, 1 for none. With ``whole_rounds`` a round uses one start model, and the wait rule is tested once, before
+    the round. ``combine`` makes the global model move by the sum of the clients' displacements, as in the paper's
+    Algorithm 3, or by their mean. ``strides`` follow from the weights: 1 / p_c, the slots of all clients per slot of
+    client c.
     """
 
     sizes: _SizeRule
@@ -106,16 +108,16 @@ class Terms:
 
     @property
     def digest(self) -> str:
-        """A fingerprint of all that the terms say: other terms, other digest."""
+        """A fingerprint of the terms: different terms have different digests."""
         said = repr(self) if self.combine == "sum" else f"{self!r} combined as their {self.combine}"
         return hashlib.sha256(said.encode()).hexdigest()
 
     @property
     def combined(self) -> float:
-        """What a client's displacement is multiplied by before it is sent: 1 / n for the mean of the n clients named.
+        """The factor on a client's displacement before it is sent: 1 / n for the mean over the n clients of the terms.
 
-        Shares carry the weights p_c already, so the sum and the mean both minimise sum_c p_c F_c. A client that is absent
-        still counts: the factor is public, and no message depends on who is there.
+        Shares already carry the weights p_c, so the sum and the mean both minimise sum_c p_c F_c. An absent client
+        still counts: the factor is public, and no message depends on the clients present.
         """
         return 1.0 / self.clients if self.combine == "mean" else 1.0
 
@@ -126,7 +128,7 @@ class Terms:
     # -- shares --------------------------------------------------------------------------------------------------------
 
     def shares(self, i: int) -> Ints:
-        """s_{i,c} for every client: by coin flips, or by expected shares, which are fair over rounds and sum exactly."""
+        """Return s_{i,c} for every client: by coin flips, or as expected shares, fair over rounds with an exact sum."""
         known = self._cache.get(i)
         if known is not None:
             return known
@@ -138,7 +140,7 @@ class Terms:
         return result
 
     def share(self, i: int, c: int) -> int:
-        """s_{i,c}: the slots of client c in round i."""
+        """Return s_{i,c}, the slots of client c in round i."""
         known = self._listed.get(i)
         if known is None:
             if len(self._listed) * self.clients > CACHED_NUMBERS:
@@ -157,7 +159,7 @@ class Terms:
         return np.diff(np.minimum(bounds, size))
 
     def shares_of_rounds(self, first: int, stop: int) -> Ints:
-        """The shares of the rounds ``first`` to ``stop`` - 1, a row each: the same numbers, at far less cost."""
+        """Return the shares of the rounds ``first`` to ``stop`` - 1, one row each, much faster than one by one."""
         if self.shares_by == "coin":
             return self._flips(first, stop)
         sizes = np.diff(self.labels(first, stop))[:, None]
@@ -169,17 +171,17 @@ class Terms:
         return bounds[:, 1:] - bounds[:, :-1]
 
     def shares_of(self, c: int) -> Iterator[int]:
-        """s_{i,c} of client c for every round, a part of them at a time."""
+        """Yield s_{i,c} of client c for every round, computed in chunks."""
         for first, stop in self.parts():
             yield from self.shares_of_rounds(first, stop)[:, c].tolist()
 
     def parts(self) -> Iterator[tuple[int, int]]:
-        """All rounds, as ranges of those that are looked at together: there may be a million."""
+        """Yield all rounds as ranges to process together: there may be a million rounds."""
         rows = max(1, _TOGETHER // self.clients)
         return ((first, min(first + rows, self.rounds)) for first in range(0, self.rounds, rows))
 
     def labels(self, first: int, stop: int) -> Ints:
-        """s_0 + .. + s_{i-1} for the rounds ``first`` to ``stop``, both among them."""
+        """Return s_0 + .. + s_{i-1} for the rounds ``first`` to ``stop`` inclusive."""
         known = self._labels.get((first, stop))
         if known is None:
             known = self._labels[first, stop] = np.array([self.before(i) for i in range(first, stop + 1)], np.int64)
@@ -198,7 +200,7 @@ class Terms:
         return known
 
     def _draws(self, first: int, stop: int) -> Floats:
-        """The uniform number of each round's shares; kept, as a certificate goes over all rounds more than once."""
+        """Return the uniform draw of each round's shares; cached, since a certificate visits all rounds several times."""
         known = self._uniforms.get((first, stop))
         if known is None:
             drawn = (rng.random() for rng in each_round(self.seed, Purpose.SHARES, range(first, stop)))
@@ -206,11 +208,11 @@ class Terms:
         return known
 
     def assignment(self, i: int) -> Ints:
-        """a(i, t): the client of each of round i's s_i entries, which orders the gradients for Paper [thmalg].
+        """Return a(i, t), the client of each of round i's s_i entries, which orders the gradients for Paper [thmalg].
 
         Coin flips: given the counts every order is equally likely, so one is drawn. Expected shares: client c's
-        (h+1)-th entry stands at (h + 1/2) / s_{i,c} of the round, ties by client, so that each client's entries are
-        spread evenly.
+        (h+1)-th entry is at (h + 1/2) / s_{i,c} of the round, ties by client, so each client's entries are spread
+        evenly.
         """
         shares = self.shares(i)
         if self.shares_by == "coin":
@@ -223,11 +225,11 @@ class Terms:
     # -- steps and masks -----------------------------------------------------------------------------------------------
 
     def etas(self, i: int, c: int) -> Floats:
-        """The step size of each slot of client c in round i, looked up at the slot's label t, h counting from 0.
+        """Return the step size of each slot of client c in round i, looked up at the slot's label t, with h from 0.
 
-        Once a round, t = s_0 + .. + s_{i-1}. At every slot, t = (s_{0,c} + .. + s_{i-1,c} + h) / p_c: what all clients have
-        done when each is as far as this one, so that a client's steps never rise. With equal shares that is the paper's
-        s_0 + .. + s_{i-1} + n h, whose labels run past their round where a client has more than its n-th part.
+        Once per round, t = s_0 + .. + s_{i-1}. At every slot, t = (s_{0,c} + .. + s_{i-1,c} + h) / p_c: the progress
+        of all clients if each is as far as this one, so a client's steps never rise. With equal shares this is the
+        paper's s_0 + .. + s_{i-1} + n h, whose labels exceed their round if a client has more than its n-th part.
         """
         slots = self.share(i, c)
         if self.steps.per == "round":
@@ -236,11 +238,11 @@ class Terms:
         return np.asarray(self.steps.at(labels), dtype=np.float64)
 
     def slots_before(self, i: int) -> Ints:
-        """s_{0,c} + .. + s_{i-1,c} for every client; kept for some rounds, as each client asks for one after the other."""
+        """Return s_{0,c} + .. + s_{i-1,c} for every client; cached for some rounds, since clients ask one after the other."""
         known = self._earlier.get(i)
         if known is None:
             nothing = (0, np.zeros(self.clients, np.int64))
-            sums = [*self._earlier.items()]  # at one instant: another thread may forget some
+            sums = [*self._earlier.items()]  # a copy: another thread may evict some
             start, known = max((pair for pair in sums if pair[0] < i), key=lambda pair: pair[0], default=nothing)
             for lo in range(start, i, MOST_SUMS):
                 known = known + self._slots_between(lo, min(lo + MOST_SUMS, i))
@@ -251,17 +253,17 @@ class Terms:
         return known
 
     def _slots_between(self, first: int, stop: int) -> Ints:
-        many = stop - first == MOST_SUMS  # at far less cost than one by one, but what they are made from is kept
+        many = stop - first == MOST_SUMS  # much faster than one by one, but fills other caches
         rows = self.shares_of_rounds(first, stop) if many else np.stack([self.shares(j) for j in range(first, stop)])
         return np.asarray(rows.sum(axis=0), np.int64)
 
     def distinct_etas(self, i: int, c: int) -> Floats:
-        """The same, but once where it is one for the whole round: of a hundred million slots there is one number to look at."""
+        """Return the same step sizes, but only one if the whole round shares it: a round may have a hundred million slots."""
         slots = self.share(i, c)
         return np.full(min(slots, 1), self._eta(i)) if self.steps.per == "round" else self.etas(i, c)
 
     def largest_step(self, i: int, c: int) -> float:
-        """The largest step size of client c in round i, whatever its sign; 0 without a share."""
+        """Return the largest absolute step size of client c in round i; 0 without a share."""
         return float(np.max(np.abs(self.distinct_etas(i, c)), initial=0.0))
 
     def _eta(self, i: int) -> float:
@@ -271,7 +273,7 @@ class Terms:
         return eta
 
     def block(self, i: int, size: int) -> tuple[int, int]:
-        """Paper [app-rec]: the coordinates lo..hi-1 of a model of ``size`` numbers that move in round i, the same for all."""
+        """Paper [app-rec]: return (lo, hi), the coordinates lo..hi-1 of a model of ``size`` numbers that round i moves."""
         if self.blocks == 1:
             return 0, size
         if self.blocks > size:
@@ -283,13 +285,13 @@ class Terms:
         return chosen * size // self.blocks, (chosen + 1) * size // self.blocks
 
     def moving(self, i: int, size: int) -> tuple[int, int] | None:
-        """The coordinates that move in round i, None for all."""
+        """Return the coordinates that move in round i, None for all."""
         return None if self.blocks == 1 else self.block(i, size)
 
     # -- the wait rule -------------------------------------------------------------------------------------------------
 
     def allowed(self, i: int, k: int, c: int) -> int:
-        """How many slots of round i client c may run while k is the newest broadcast it has: 0 to s_{i,c}."""
+        """Return the number of slots of round i, 0 to s_{i,c}, that client c may run while k is its newest broadcast."""
         slots = self.share(i, c)
         if self.tau is None:
             assert self.ahead is not None
@@ -302,22 +304,22 @@ class Terms:
         return bisect.bisect_left(range(slots - 1), True, key=lambda h: not self._may_run(i, k, slots, h))
 
     def _may_run(self, i: int, k: int, slots: int, h: int) -> bool:
-        """Paper [alg:client]: the (h+1)-th gradient waits while tau(t_glob) <= t_delay."""
+        """Paper [alg:client]: return False while tau(t_glob) <= t_delay, so that the (h+1)-th gradient waits."""
         t_glob, t_delay = self.clock(i, k, slots, h)
         return self.permitted(t_glob) > t_delay
 
     def permitted(self, t: int) -> float:
-        """tau(t), and tau(0) before the first label."""
+        """Return tau(t), and tau(0) before the first label."""
         assert self.tau is not None
         return float(self.tau(max(t, 0)))
 
     def clock(self, i: int, k: int, slots: int, h: int) -> tuple[int, int]:
-        """t_glob = s_0+..+s_i - (s_{i,c} - h) - 1 and t_delay = s_k+..+s_i - (s_{i,c} - h)."""
+        """Return t_glob = s_0+..+s_i - (s_{i,c} - h) - 1 and t_delay = s_k+..+s_i - (s_{i,c} - h)."""
         done = self.before(i + 1) - (slots - h)
         return done - 1, done - self.before(k)
 
     def furthest(self, k: int) -> int:
-        """The highest round that anybody can finish while k is the newest broadcast: later ones are refused."""
+        """Return the highest round that any client can finish while k is the newest broadcast; later ones are refused."""
         last = self.rounds - 1
         if self.ahead is not None:
             return min(last, k + self.ahead)
@@ -325,7 +327,8 @@ class Terms:
 
 
 def _strides(weights: tuple[float, ...]) -> Floats:
-    """1 / p_c: whole where only the rounding of p_c keeps it from that, so that n equal clients have whole labels.
+    """Return 1 / p_c, rounded to an integer if it differs only by the rounding of p_c, so equal clients get integer
+    labels.
 
     >>> 1 / (1 / 49), _strides((1 / 49, 0.8)).tolist()
     (49.00000000000001, [49.0, 1.25])

@@ -1,7 +1,7 @@
-"""Wire types: how the floats of a vector are rounded to be sent, their bytes, and what a message costs.
+"""Wire types: rounding of a vector's floats for sending, their bytes, and the size of messages.
 
-A vector is the raw little-endian bytes of its floats. Both sides compute with the rounded numbers, so rounding is part of the
-algorithm; how the bytes travel is the network's business.
+A vector is sent as the raw little-endian bytes of its floats. Both sides compute with the rounded numbers, so
+rounding is part of the algorithm; the transport belongs to `crescendo.network`.
 """
 
 from typing import Any
@@ -13,10 +13,10 @@ from crescendo.core.arrays import Array, Vector
 from crescendo.core.buffer_pool import BufferPool
 from crescendo.errors import Diverged, PeerError, UsageError
 
-OVERHEAD = 32  # bytes of a message that are not its vector: round, client, k, hash of the terms
-PIECE = 1 << 18  # numbers that are looked at together
+OVERHEAD = 32  # bytes of a message besides its vector: round, client, k, hash of the terms
+PIECE = 1 << 18  # numbers processed together
 
-# Name -> how the bytes are stored. NumPy has no bfloat16: it is the upper half of a float32, kept as an integer.
+# Name -> storage type. NumPy has no bfloat16: it is the upper half of a float32, stored as an integer.
 _STORED: dict[str, np.dtype[Any]] = {
     "float32": np.dtype("<f4"),
     "float64": np.dtype("<f8"),
@@ -25,11 +25,11 @@ _STORED: dict[str, np.dtype[Any]] = {
 }
 WIRES = tuple(_STORED)
 
-Raw = bytes | memoryview  # what is large is passed on as a view of where it lies: copies cost more than sums
+Raw = bytes | memoryview  # large data are passed on as views: copies cost more than sums
 
 
 def item_bytes(wire: str) -> int:
-    """Bytes of one number.
+    """Return the bytes of one number.
 
     >>> [item_bytes(wire) for wire in WIRES]
     [4, 8, 2, 2]
@@ -40,7 +40,7 @@ def item_bytes(wire: str) -> int:
 
 
 def message_bytes(numbers: int, wire: str) -> int:
-    """Bytes of a message whose vector has ``numbers`` floats of type ``wire``.
+    """Return the bytes of a message whose vector has ``numbers`` floats of type ``wire``.
 
     >>> message_bytes(124, "float32")
     528
@@ -49,7 +49,7 @@ def message_bytes(numbers: int, wire: str) -> int:
 
 
 def encode(vector: Vector, wire: str = "float32") -> bytes:
-    """The bytes of a vector, each number rounded to the nearest that ``wire`` has (ties to even).
+    """Return the bytes of a vector, each number rounded to the nearest of type ``wire`` (ties to even).
 
     >>> encode(np.array([1.0, -2.0]), "bfloat16").hex()
     '803f00c0'
@@ -58,7 +58,7 @@ def encode(vector: Vector, wire: str = "float32") -> bytes:
 
 
 def encoded(vector: Vector, wire: str = "float32", buffers: BufferPool | None = None) -> memoryview:
-    """The same as a view of the rounded numbers, in memory that ``buffers`` has if it is given."""
+    """Return the same bytes as a view of the rounded numbers, in memory from ``buffers`` if given."""
     item_bytes(wire)
     if wire == "bfloat16":
         return _to_bfloat16(np.asarray(vector)).data.cast("B")
@@ -71,9 +71,11 @@ def encoded(vector: Vector, wire: str = "float32", buffers: BufferPool | None = 
 
 
 def decode(data: Raw, wire: str, numbers: int, finite: bool = True) -> Vector:
-    """The vector of exactly ``numbers`` finite floats in ``data``; read-only, and a view of ``data`` where it can be.
+    """Return the vector of exactly ``numbers`` finite floats in ``data``, read-only, and a view of ``data`` if
+    possible.
 
-    bfloat16 comes out as float32, which has all its values. Without ``finite`` it is left to the caller to look at them.
+    bfloat16 is returned as float32, which has all its values. With ``finite`` False the caller must check for finite
+    numbers.
 
     >>> decode(bytes.fromhex("803f00c0"), "bfloat16", 2)
     array([ 1., -2.], dtype=float32)
@@ -93,7 +95,7 @@ def decode(data: Raw, wire: str, numbers: int, finite: bool = True) -> Vector:
 
 
 def rounded(vector: Vector, wire: str, saturate: bool = False) -> Vector:
-    """What the other side will decode: a client moves by this. With ``saturate`` what is too large is cut to the largest.
+    """Return the vector as the other side will decode it; ``saturate`` cuts numbers that are too large to the largest.
 
     >>> rounded(np.array([1e6, 0.5]), "float16", saturate=True).tolist()
     [65504.0, 0.5]
@@ -113,14 +115,14 @@ def rounded(vector: Vector, wire: str, saturate: bool = False) -> Vector:
 
 
 def largest(wire: str) -> float:
-    """The largest number that ``wire`` can carry."""
+    """Return the largest number of type ``wire``."""
     if wire == "bfloat16":
         return float.fromhex("0x1.fep127")
     return float(np.finfo(_STORED[wire]).max)
 
 
 def _to_bfloat16(vector: Vector) -> npt.NDArray[np.uint16]:
-    """Round once: to a float32 that remembers by its last bit that something was cut, then to its upper half."""
+    """Round once: to a float32 whose last bit marks a truncation, then to its upper half."""
     with np.errstate(all="ignore"):
         single = vector.astype(np.float32)
     back = single.astype(vector.dtype)
@@ -136,7 +138,7 @@ def _to_bfloat16(vector: Vector) -> npt.NDArray[np.uint16]:
 
 
 def _finite(vector: Vector) -> bool:
-    """Are all numbers finite? In pieces that fit the cache."""
+    """Return True if all numbers are finite; checked in pieces that fit the cache."""
     return all(np.isfinite(vector[low : low + PIECE]).all() for low in range(0, len(vector), PIECE))
 
 

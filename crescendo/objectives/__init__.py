@@ -1,16 +1,11 @@
-"""What is learned. Import from here; numba and scipy load when a model first moves or is scored.
+"""Objectives: models and their losses. Import from here; numba and scipy load when a model first moves or is scored.
 
-base.py       the protocols, traits, Slots, and the loop that steps any objective
-own.py        a user's own model from a file
-neural/       torch modules and JAX functions as models
-nets/         networks of ours by one word
-linear/       what the regressions share: checks, steppers, the compiled loops of losses of one margin
-logistic/     logistic regression, and the loop that scores it
-least_squares/  least squares, whose labels are numbers
-softmax/      softmax regression and its compiled loops
-score.py      accuracy or R²: by what studies tell better from worse
-optimum.py    w*, F* and G to full precision, cached
-weighting.py  means over records
+base.py       the protocols, traits, Slots, and the loop that steps any objective own.py        a user's own model
+from a file neural/       torch modules and JAX functions as models nets/         built-in networks by one word
+linear/       shared code of the regressions: checks, steppers, compiled loops of single-margin losses logistic/
+logistic regression and its scoring loop least_squares/  least squares, for numeric labels softmax/      softmax
+regression and its compiled loops score.py      accuracy or R², the ranking of models in studies optimum.py    w*, F*
+and G to full precision, cached weighting.py  means over records
 """
 
 from crescendo.objectives.base import (

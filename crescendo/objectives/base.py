@@ -1,14 +1,17 @@
-"""What is learned, as the rest of Crescendo sees it: flat float vectors in and out; no randomness, privacy or I/O.
+"""Protocols of objectives: flat float vectors in and out; no randomness, privacy or I/O.
 
-An `Objective` says how good a model is and which way is down. A `Stepper` holds one client's moving model and runs slots on
-it; an objective may bring its own compiled one, and `LoopStepper`, which calls ``gradient`` record by record, does for any
-other. Both follow the same rules:
+An `Objective` computes losses and gradients. A `Stepper` holds one client's local model and runs slots on it; an
+objective may bring its own compiled stepper, and `LoopStepper`, which calls ``gradient`` record by record, serves all
+others. Both follow the same rules:
 
-- ``Slots.ends`` None: slot h is record h, and the textbook step ``w <- w - eta f (g(w) + l2 w)`` with the mask's factor f.
-- ``ends`` given: slot h has the records up to ``ends[h]``, any number of them. The model shrinks by ``1 - eta f l2`` once,
-  however many records the slot has, then takes one step ``w <- w - eta f g(w)`` per record, in order.
-- With ``clip`` every record's gradient (never the L2 part) is scaled down to that norm, over all coordinates whatever the
-  mask; one that is not finite counts as 0. Without it nothing is repaired.
+- ``Slots.ends`` None: slot h is record h, and the textbook step ``w <- w - eta f (g(w) + l2 w)`` with the mask's
+factor f.
+- ``ends`` given: slot h has the records up to ``ends[h]``, any number of them. The model shrinks by ``1 - eta f l2``
+once per
+ slot, then takes one step ``w <- w - eta f g(w)`` per record, in order.
+- With ``clip`` every record's gradient (never the L2 part) is scaled down to that norm, over all coordinates
+regardless of the
+ mask; a non-finite gradient counts as 0. Without ``clip`` non-finite numbers pass through.
 - With ``block`` (lo, hi) only the coordinates lo..hi-1 move, L2 shrink included.
 """
 
@@ -30,12 +33,13 @@ if TYPE_CHECKING:
     from crescendo.objectives.layer_clips import LayerClips
 
 Block: TypeAlias = tuple[int, int]
-StepperState: TypeAlias = Mapping[str, Array]  # what a round has made of a stepper, as arrays by name
+StepperState: TypeAlias = Mapping[str, Array]  # a stepper's state in a round, as arrays by name
 
 
 @dataclass(frozen=True, eq=False)
 class Slots:
-    """One client's round laid out once: which records in which order, how far each slot steps, and which coordinates move.
+    """The layout of one client's round: the records in order, the step size of each slot, and the coordinates that
+    move.
 
     >>> slots = Slots(rows=np.array([4, 4, 7]), etas=np.array([0.1, 0.1]), ends=np.array([2, 3]))
     >>> len(slots), slots.rows[slots.records(1)]
@@ -44,16 +48,12 @@ class Slots:
 
     rows: Ints  # row numbers into the data, in processing order
     etas: Floats  # one step size per slot
-    ends: Ints | None = None  # where each public slot ends in rows; None: one record per slot
+    ends: Ints | None = None  # the end of each public slot in rows; None: one record per slot
     block: Block | None = None  # Paper [app-rec]: the coordinates lo..hi-1 that move; None: all
-    factor: float = 1.0  # Paper [app-rec]: the number of blocks, by which a masked gradient is scaled
+    factor: float = 1.0  # Paper [app-rec]: the number of blocks, the scale of a masked gradient
     clip: float | None = None
-    unit: float | None = (
-        None  # what clipped gradients are rounded to multiples of, a power of two: their sum is then exact
-    )
-    layers: LayerClips | None = (
-        None  # with these, each layer of a gradient has its own clip, and ``clip`` is what all can have
-    )
+    unit: float | None = None  # a power of two; clipped gradients are rounded to its multiples, so their sum is exact
+    layers: LayerClips | None = None  # a clip per layer; ``clip`` then bounds the whole gradient
 
     def __post_init__(self) -> None:
         slots = self.rows if self.ends is None else self.ends
@@ -72,13 +72,13 @@ class Slots:
         return len(self.etas)
 
     def records(self, h: int) -> slice:
-        """Where the records of slot ``h`` stand in ``rows``."""
+        """Return the slice of ``rows`` with the records of slot ``h``."""
         if self.ends is None:
             return slice(h, h + 1)
         return slice(int(self.ends[h - 1]) if h else 0, int(self.ends[h]))
 
     def check(self, h0: int, h1: int, size: int) -> None:
-        """Refuse slots that are not there and a block that reaches beyond the model."""
+        """Refuse slots outside the round, and a block that exceeds the model."""
         if not 0 <= h0 <= h1 <= len(self):
             raise UsageError(f"slots {h0}..{h1} are not all in a round of {len(self)} slots")
         if self.block is not None and self.block[1] > size:
@@ -87,36 +87,34 @@ class Slots:
 
 @dataclass(frozen=True)
 class Traits:
-    """What is known of an objective beside its numbers. Certificates and schedules rest on it: what is not known is left out."""
+    """Known properties of an objective, on which certificates and schedules rest; unknown properties keep their defaults."""
 
     name: str = "this model"
-    l2: float = 0.0  # steppers apply it as a shrink per slot: ``gradient`` leaves it out and ``evaluate`` puts it in
+    l2: float = 0.0  # steppers apply it as a shrink per slot: ``gradient`` excludes it and ``evaluate`` includes it
     convexity: float = 0.0  # mu: F minus mu/2 |w|^2 is convex
-    smoothness: Callable[[float], float] | None = (
-        None  # L of every record's loss, if no |(x, 1)|^2 is above that number
-    )
-    margin: Callable[[float, float], float] | None = None  # a convex loss of w . (x, 1): L by norm bound and clip
-    no_margin: str = "does not say that it is one"  # why there is no such L
+    smoothness: Callable[[float], float] | None = None  # L of every record's loss, given a bound on |(x, 1)|^2
+    margin: Callable[[float, float], float] | None = None  # for a convex loss of w . (x, 1): L by norm bound and clip
+    no_margin: str = "does not say that it is one"  # the reason for no such L
     intercept: bool = False  # the model has one more coordinate than a record: a record is (x, 1)
     features: int | None = None  # of a record
-    numbers: bool = False  # labels are numbers to be predicted, and no classes
-    label_range: tuple[float, float] | None = None  # what each label is brought into, where that is stated
-    scores: tuple[str, ...] = ("accuracy",)  # what ``evaluate`` tells of a test part beside the loss
+    numbers: bool = False  # a regression: labels are numbers, not classes
+    label_range: tuple[float, float] | None = None  # the stated range to which labels are clipped
+    scores: tuple[str, ...] = ("accuracy",)  # metrics of ``evaluate`` on a test part besides the loss
     clips: bool = False  # it is a `ClippingObjective`
-    batch: int = 1  # slots of one local step, which is taken at the last of them
-    threads: bool = False  # clients may compute at the same time in threads: they share nothing that changes
-    plain_steps: bool = True  # its steps are those of SGD, with no momentum or other state
-    first_length: float | None = None  # of the first model, where only that is known of it
+    batch: int = 1  # slots per local step, taken at the last of them
+    threads: bool = False  # clients may compute in parallel threads: they share no mutable state
+    plain_steps: bool = True  # plain SGD steps, without momentum or other state
+    first_length: float | None = None  # norm of the first model, if only that is known
     running_layer: str | None = None  # the layer whose running statistics are the model's last coordinates
-    layered: bool = False  # its gradients can be clipped by layers
-    slow: str | None = None  # why its records' gradients take long where each is clipped
-    unfit: str | None = None  # why no mechanism that clips records can be certified for it, and what would pass
+    layered: bool = False  # its gradients can be clipped by layer
+    slow: str | None = None  # the reason for slow clipping of each record, if any
+    unfit: str | None = None  # the reason why no mechanism that clips records can be certified, with a remedy
 
 
 class Objective(Protocol):
-    """A model and its loss. A class that names this one as its base has no traits, and steps by a loop over its gradient.
+    """A model and its loss. A subclass has no traits by default, and steps by a loop over its gradient.
 
-    A user's own class needs ``initial``, ``gradient`` and ``evaluate`` alone, and `OwnModel` makes an objective of it.
+    A user's own class needs only ``initial``, ``gradient`` and ``evaluate``; `OwnModel` makes an objective of it.
     """
 
     @property
@@ -128,23 +126,23 @@ class Objective(Protocol):
         return Traits()
 
     def initial(self, rng: np.random.Generator) -> Vector:
-        """The model to start from."""
+        """Return the start model."""
 
     def gradient(self, w: Vector, data: Records, rows: Ints) -> Vector:
-        """The sum over ``rows`` of each record's gradient, in float64."""
+        """Return the sum of the gradients of ``rows``, in float64."""
 
     def evaluate(
         self, w: Vector, data: Records, weighted: npt.ArrayLike | None = None, metrics: Sequence[str] = ()
     ) -> dict[str, Any]:
-        """Means over the records: "loss" (with L2), and "accuracy" where that makes sense. Arrays for a stack of models."""
+        """Return means over the records: "loss" (with L2), and "accuracy" for classes; arrays for a stack of models."""
 
     def stepper(self, data: Records) -> Stepper:
-        """What moves a local model on these records."""
+        """Return a stepper that moves a local model on these records."""
         return LoopStepper(self, data)
 
 
 class ClippingObjective(Objective, Protocol):
-    """An objective that clips each record's gradient by itself, and rounds it to multiples of a unit."""
+    """An objective that clips each record's gradient, and rounds it to multiples of a unit."""
 
     def gradient(
         self,
@@ -158,7 +156,7 @@ class ClippingObjective(Objective, Protocol):
 
 
 class LayeredObjective(Objective, Protocol):
-    """One that clips each layer of a gradient by itself, if asked."""
+    """An objective that can clip each layer of a gradient separately."""
 
     def gradient(
         self,
@@ -173,9 +171,9 @@ class LayeredObjective(Objective, Protocol):
 
 
 class Stepper(Protocol):
-    """One client's local model and the loop that moves it. Stopping between slots, and going on, changes nothing.
+    """One client's local model and the loop that moves it. A pause between slots changes no result.
 
-    One that can go on in another process has two more methods: see `ResumableStepper`.
+    A stepper that can resume in another process has two more methods: see `ResumableStepper`.
     """
 
     def load(self, w: Vector) -> None: ...
@@ -186,7 +184,7 @@ class Stepper(Protocol):
         """Add ``by`` to the local model."""
 
     def read(self) -> Floats:
-        """A copy of the local model."""
+        """Return a copy of the local model."""
 
 
 class ResumableStepper(Stepper, Protocol):
@@ -210,7 +208,7 @@ def isolate(objective: Objective) -> None:
 
 
 def exported(stepper: Stepper) -> StepperState | None:
-    """The state of a stepper whose own class can say it: what a subclass adds, an inherited `export` would leave out.
+    """Return a stepper's state if its own class defines `export`: an inherited one would omit a subclass's state.
 
     >>> class Any(Objective): pass
     >>> class Heavy(LoopStepper):
@@ -224,15 +222,15 @@ def exported(stepper: Stepper) -> StepperState | None:
 
 
 def resumed(stepper: Stepper, state: StepperState, slots: Slots) -> None:
-    """Let a stepper that has the round's start loaded go on from an exported state; UsageError if it cannot be its own."""
+    """Resume a stepper, with the round's start loaded, from an exported state; raise UsageError if it does not match."""
     own = vars(type(stepper)).get("restore")
     if own is None:
-        raise UsageError(f"{type(stepper).__name__} cannot go on with a round that another one began")
+        raise UsageError(f"{type(stepper).__name__} cannot resume a round that another stepper began")
     own(stepper, state, slots)
 
 
 def stored(state: StepperState, name: str, like: Array) -> Array:
-    """A copy of one array of a state, which must have the shape and the type of ``like``.
+    """Return a copy of one array of a state, which must have the shape and type of ``like``.
 
     >>> stored({"w": np.ones(2)}, "w", np.zeros(2)).tolist()
     [1.0, 1.0]
@@ -244,7 +242,7 @@ def stored(state: StepperState, name: str, like: Array) -> Array:
 
 
 def clipped(gradient: Vector, limit: float) -> Vector:
-    """Paper [alg:DP]: scale down to norm ``limit``; leave shorter gradients as they are. Not finite counts as 0.
+    """Paper [alg:DP]: scale down to norm ``limit``; leave shorter gradients unchanged. Non-finite gradients count as 0.
 
     >>> clipped(np.array([3.0, 4.0]), 1.0), clipped(np.array([np.inf, 1.0]), 1.0), clipped(np.array([1e200, 0.0]), 1.0)
     (array([0.6, 0.8]), array([0., 0.]), array([1., 0.]))
@@ -254,12 +252,12 @@ def clipped(gradient: Vector, limit: float) -> Vector:
         return np.zeros_like(gradient)
     if largest == 0.0:
         return gradient
-    norm = float(np.linalg.norm(gradient / largest))  # of order 1, so that nothing overflows
+    norm = float(np.linalg.norm(gradient / largest))  # of order 1, so there is no overflow
     return gradient if norm * largest <= limit else gradient / largest * (limit / norm)
 
 
 class LoopStepper:
-    """Runs slots by calling ``objective.gradient(w, data, rows)`` once per record; clips and masks by itself.
+    """Runs slots by calling ``objective.gradient(w, data, rows)`` once per record; clips and masks the results.
 
     >>> class Mean(Objective):                          # the loss |w - y|^2 / 2
     ...     def gradient(self, w, data, rows):

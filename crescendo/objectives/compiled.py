@@ -1,7 +1,7 @@
-"""How the loops are compiled: no Python lock while they run, kept on disk between processes, IEEE arithmetic as written.
+"""Compilation of the loops: without Python's lock, cached on disk between processes, with strict IEEE arithmetic.
 
-Loaded on first use, since numba takes longer to load than most runs take. A kernel and the helpers it calls stand in one
-file: numba checks only the file of the kernel itself when it decides whether what it kept on disk is still true.
+Loaded on first use, since numba takes longer to load than most runs take. A kernel and its helpers must be in one
+file: numba checks only the kernel's own file to decide if its cache is up to date.
 """
 
 from collections.abc import Callable
@@ -13,5 +13,5 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def compiled(function: Function) -> Function:
-    """The function as machine code, one version per combination of array types, made when first called."""
+    """Compile a function to machine code, one version per combination of array types, on the first call."""
     return cast(Function, numba.njit(nogil=True, cache=True)(function))

@@ -1,4 +1,4 @@
-"""Clipping by layers: the model's numbers in groups, each with a length of its own that a record's gradient is cut to there."""
+"""Clipping by layers: groups of the model's numbers, each with its own clip for a record's gradient."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from crescendo.core.arrays import Floats
 from crescendo.errors import UsageError
 from crescendo.objectives.base import clipped
 
-_FINEST = 1e-6  # of the largest clip: each layer has many of the units that gradients are rounded to
-_MOST = 4096  # layers: each is looked at for every few records
+_FINEST = 1e-6  # of the largest clip, so that each clip is many rounding units
+_MOST = 4096  # layers: each costs time for every few records
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class LayerClips:
 
     @classmethod
     def of(cls, value: Any) -> LayerClips | None:
-        """From a list of pairs, as run files and terms have it; None for a number."""
+        """Read a list of pairs, as in run files and terms; None for a number."""
         if isinstance(value, LayerClips) or not isinstance(value, Sequence):
             return value if isinstance(value, LayerClips) else None
         return cls(tuple((operator.index(numbers), float(clip)) for numbers, clip in value))
@@ -53,7 +53,7 @@ class LayerClips:
 
     @property
     def length(self) -> float:
-        """The most that a gradient has after it was clipped: the root of the sum of the clips' squares, rounded up."""
+        """The maximal norm of a clipped gradient: the root of the sum of the clips' squares, rounded up."""
         return math.nextafter(math.nextafter(math.hypot(*self.clips), math.inf), math.inf)
 
     @property
@@ -61,7 +61,7 @@ class LayerClips:
         return tuple(clip for _, clip in self.layers)
 
     def pieces(self, sizes: Sequence[int]) -> Iterator[tuple[int, int, int, int]]:
-        """How layers lie across tensors of these sizes: each (tensor, first, last, layer), from number first up to last of it.
+        """Yield the overlaps of layers and tensors of these sizes, as (tensor, first, last, layer).
 
         >>> list(LayerClips(((2, 1.0), (3, 1.0))).pieces([4, 1]))
         [(0, 0, 2, 0), (0, 2, 4, 1), (1, 0, 1, 1)]
@@ -77,7 +77,7 @@ class LayerClips:
                 first, left = last, left - (last - first)
 
     def clipped(self, gradient: Floats) -> Floats:
-        """Each layer no longer than its clip; a gradient that is not finite counts as 0 in all of them."""
+        """Scale each layer down to its clip; a non-finite gradient counts as 0 in every layer."""
         if not np.isfinite(gradient).all():
             return np.zeros_like(gradient)
         ends = np.cumsum([numbers for numbers, _ in self.layers])[:-1]
@@ -85,7 +85,7 @@ class LayerClips:
         return np.concatenate([clipped(part, clip) for part, clip in parts])
 
     def scaled(self, factor: float) -> LayerClips:
-        """The same layers with all clips times a factor."""
+        """Return the layers with all clips times a factor."""
         return LayerClips(tuple((numbers, clip * factor) for numbers, clip in self.layers))
 
     def to_json(self) -> list[list[float]]:

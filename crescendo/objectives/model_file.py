@@ -1,4 +1,4 @@
-"""The file of a user's own model, named in a run file as ``kind = "file.py:Name"``: read once, hashed, run and made."""
+"""File of a user's own model, named in a run file as ``kind = "file.py:Name"``: read once, hashed and run."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ OWN_KINDS = ("file.py:Name", *(f"{library}:file.py:Name" for library in _LIBRARI
 
 
 def library_of(kind: str) -> str:
-    """The library that a kind names; empty for a class with ``initial``, ``gradient`` and ``evaluate``.
+    """Return the library that a kind names; empty for a class with ``initial``, ``gradient`` and ``evaluate``.
 
     >>> library_of("jax:net.py:Net"), library_of("own.py:Softmax")
     ('jax', '')
@@ -34,13 +34,14 @@ def library_of(kind: str) -> str:
 class ModelFile(PythonFile):
     """The file of a user's own model, read once: the bytes that were hashed are the bytes that run."""
 
-    library: str = ""  # "torch" or "jax" if what has the name is a model of it
+    library: str = ""  # "torch" or "jax" for a neural model
 
     @classmethod
     def read(cls, kind: str, folder: Path | None = None, asked: str = "objective.kind") -> Self:
-        """The file of ``file.py:Name`` or of a network of ours, read and not yet run; a relative one is looked for in ``folder``.
+        """Read the file of ``file.py:Name`` or of a built-in network without running it; relative paths start in
+        ``folder``.
 
-        ``asked`` is what named it, for errors.
+        ``asked`` is the key or option that names it, for errors.
         """
         kind = file_of(kind)
         library = library_of(kind)
@@ -52,7 +53,7 @@ class ModelFile(PythonFile):
 
     @property
     def kind(self) -> str:
-        """What it is called, wherever it lies.
+        """The model's kind, independent of the file's folder.
 
         >>> ModelFile(Path("models/own.py"), "Softmax", b"").kind, ModelFile(Path("net.py"), "Net", b"", "torch").kind
         ('own.py:Softmax', 'torch:net.py:Net')
@@ -62,7 +63,7 @@ class ModelFile(PythonFile):
     def made(self, data: Records, options: dict[str, Any], signed: bool = False) -> OwnModel:
         """Run the file, make the model for the features of ``data``, and try it on the first of these records.
 
-        ``options`` (l2, say) go to the class, which must know them; ``signed`` as for `OwnModel`.
+        ``options`` such as l2 go to the class, which must accept them; ``signed`` as for `OwnModel`.
         """
         if self.library:
             return OwnModel(_neural(self, data, options), data)
@@ -71,7 +72,7 @@ class ModelFile(PythonFile):
 
 
 def _neural(file: ModelFile, data: Records, options: dict[str, Any]) -> Any:
-    """The neural model of a file; `OwnModel` completes it. Its library is looked for first: the file itself asks for it."""
+    """Return the neural model of a file, to be completed by `OwnModel`. Its library, which the file imports, is checked first."""
     library = file.library
     try:
         neural = importlib.import_module(f"crescendo.objectives.neural.{library}_model")
@@ -88,7 +89,7 @@ def _neural(file: ModelFile, data: Records, options: dict[str, Any]) -> Any:
 
 
 def _made(make: Any, name: str, features: int, options: dict[str, Any]) -> Any:
-    """Call the class with what it knows: the number of features if it takes an argument, options by name."""
+    """Call the class with the arguments it accepts: the number of features, and options by name."""
     known = inspect.signature(make).parameters
     anything = any(p.kind is p.VAR_KEYWORD for p in known.values())
     for option in options:

@@ -1,7 +1,8 @@
-"""Every objective of ours, by the name that run files, terms and policies call it.
+"""Registry of the built-in objectives, by their names in run files, terms and policies.
 
-A new one is one class and one line here, or one call of `register` from outside the package: what run files and terms allow, the
-words of their errors and what both sides of a federation build follow from it. A user's own model in a file needs no line.
+A new one is one class and one line here, or one call of `register` from outside the package: the limits in run files
+and terms, the wording of errors, and the objects that both sides build follow from it. A user's own model in a file
+needs no line.
 """
 
 from collections.abc import Callable
@@ -20,11 +21,11 @@ from crescendo.objectives.softmax.softmax_regression import Softmax
 
 @dataclass(frozen=True)
 class ObjectiveKind:
-    """An objective under its name. ``about`` names it in errors.
+    """An objective and its name. ``about`` names it in errors.
 
-    ``rule`` takes the features and the keys l2, intercept and dtype of a run file's [objective]. ``classes`` is how many it tells
-    apart; None for any number, which the rule then takes as ``classes``. Where labels are ``numbers`` there are none, and the
-    rule takes a ``label_range``.
+    ``rule`` takes the features and the keys l2, intercept and dtype of a run file's [objective]. ``classes`` is its
+    number of classes; None for any number, which the rule then takes as ``classes``. A regression (``numbers``) has
+    no classes, and its rule takes a ``label_range``.
     """
 
     name: str
@@ -35,7 +36,7 @@ class ObjectiveKind:
 
     @property
     def many(self) -> str:
-        """The classes that it tells apart, in words."""
+        """The number of its classes, in words."""
         return "two" if self.classes == 2 else str(self.classes)
 
     def fits(self, classes: int) -> bool:
@@ -55,7 +56,7 @@ class ObjectiveKind:
         if self.classes is not None:
             return self.rule(features, l2=l2, intercept=intercept, dtype=np.dtype(dtype))
         if classes is None:
-            raise ConfigError(f"data.classes is missing; {self.about} has a part for each class, so name them all")
+            raise ConfigError(f"data.classes is missing; {self.about} has weights for each class, so name them all")
         return self.rule(features, classes=classes, l2=l2, intercept=intercept, dtype=np.dtype(dtype))
 
 
@@ -63,7 +64,7 @@ OBJECTIVES: dict[str, ObjectiveKind] = {}
 
 
 def register(*kinds: ObjectiveKind) -> None:
-    """Make objectives known by their names; a name is given once, and is not that of a file."""
+    """Register objectives by name; a name must be unused, and not that of a file."""
     for kind in kinds:
         if kind.name in OBJECTIVES or is_net(kind.name) or ":" in kind.name:
             raise UsageError(f"{kind.name!r} is taken or names a file; choose another name for the objective")

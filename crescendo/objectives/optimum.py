@@ -1,8 +1,8 @@
-"""Where a run should end: the minimiser of F, found by Newton's method to the last digits and kept on disk.
+"""The minimiser of F, the ideal end of a run, found to the last digits by Newton's method and cached on disk.
 
     w* = argmin F,     F = sum_c p_c F_c + l2/2 |w|^2,     G = 2 E |grad f(w*)|^2
 
-G is what Paper [thmsc2] calls N; its bounds on E|w - w*|^2 are in `schedules.convergence`.
+G is N in Paper [thmsc2]; its bounds on E|w - w*|^2 are in `schedules.convergence`.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ from crescendo.objectives.weighting import mean_gradient, shares
 if TYPE_CHECKING:
     from crescendo.data.records import Records
 
-FORM = b"optimum 1"  # change it when w* would come out otherwise
-ENOUGH = 1e-10  # the gradient norm that must be reached, times the largest |(x, 1)| where that is above 1
+FORM = b"optimum 1"  # change it when the computation of w* changes
+ENOUGH = 1e-10  # gradient norm to reach, times the largest |(x, 1)| if that is above 1
 _DESCENT = {"maxiter": 200, "maxfun": 300}
 LARGEST_HESSIAN = 3000  # coordinates; above this the Newton equations are solved by conjugate gradients
 
 
 @dataclass(frozen=True, eq=False)
 class Optimum:
-    """The minimiser ``model``, its ``loss`` F*, G, and the norm of the gradient that is left there."""
+    """The minimiser ``model``, its ``loss`` F*, G, and the remaining gradient norm."""
 
     model: Floats
     loss: float
@@ -50,7 +50,7 @@ class Optimum:
         row_weights: npt.ArrayLike | None = None,
         folder: Path | None = None,
     ) -> Optimum:
-        """w*, F* and G of a loss of one margin on these records, from ``folder`` where it is known already.
+        """Return w*, F* and G of a single-margin loss on these records, from the cache in ``folder`` if present.
 
         >>> from crescendo.data.records import Records
         >>> data = Records(np.array([[1.0], [2.0], [3.0]]), np.array([0.0, 1.0, 1.0]))
@@ -76,10 +76,10 @@ class Optimum:
 
 
 def near_optimum(objective: Objective, data: Records, row_weights: npt.ArrayLike | None, gap: float = 1e-4) -> Floats:
-    """A model whose loss is within about ``gap`` of the least: a few steps of Newton's method.
+    """Return a model with a loss within about ``gap`` of the minimum, by a few steps of Newton's method.
 
-    Half of the Newton decrement estimates what the loss is still above the least. It falls to nothing also where the classes can
-    be separated and no minimum exists, so that a model is found in any case.
+    Half of the Newton decrement estimates the loss above the minimum. It also falls to zero for separable classes,
+    which have no minimum, so a model is always found.
 
     >>> from crescendo.data.records import Records
     >>> data = Records(np.array([[1.0], [2.0], [3.0]]), np.array([0.0, 1.0, 1.0]))
@@ -90,7 +90,7 @@ def near_optimum(objective: Objective, data: Records, row_weights: npt.ArrayLike
     """
     if not isinstance(objective, MarginModel):
         raise ConfigError(
-            f"{objective.traits.name} is no loss of one margin, and Newton's method is here for those alone"
+            f"{objective.traits.name} is not a single-margin loss, the only kind that Newton's method supports here"
         )
     objective.admit(data)
     weights, w = shares(row_weights, len(data)), np.zeros(objective.size)
@@ -104,9 +104,9 @@ def near_optimum(objective: Objective, data: Records, row_weights: npt.ArrayLike
 
 
 def descended(objective: Objective, data: Records, row_weights: npt.ArrayLike | None, gap: float = 1e-4) -> Floats:
-    """A model of low loss by L-BFGS, for objectives that Newton's method here does not know: at most 200 steps.
+    """Return a model of low loss by L-BFGS, at most 200 steps, for objectives that Newton's method does not support.
 
-    Where classes can be separated no minimum exists; the gradient falls below ``gap`` all the same.
+    Separable classes have no minimum, but the gradient still falls below ``gap``.
     """
     from scipy.optimize import minimize
 
@@ -123,7 +123,7 @@ def descended(objective: Objective, data: Records, row_weights: npt.ArrayLike | 
 
 
 def _at(objective: MarginModel, data: Records, weights: Floats | None, w: Floats) -> Optimum:
-    """|g (x, 1) + l2 w|^2 = g^2 |(x, 1)|^2 + 2 g l2 z + l2^2 |w|^2, z the margin: no gradient is written out."""
+    """Compute G by |g (x, 1) + l2 w|^2 = g^2 |(x, 1)|^2 + 2 g l2 z + l2^2 |w|^2, z the margin, without the gradients."""
     z, g = objective.margins_and_slopes(w, data)
     squares = (
         g * g * data.squared_lengths(objective.intercept) + 2 * objective.l2 * g * z + objective.l2**2 * float(w @ w)
@@ -134,7 +134,7 @@ def _at(objective: MarginModel, data: Records, weights: Floats | None, w: Floats
 
 
 def _minimiser(objective: MarginModel, data: Records, weights: Floats | None) -> Floats:
-    """Newton's method with step halving until the gradient no longer falls."""
+    """Run Newton's method with step halving until the gradient no longer falls."""
     enough = ENOUGH * max(1.0, float(np.sqrt(data.squared_lengths(objective.intercept).max())))
     w = best = np.zeros(objective.size)
     least, length, stalled = np.inf, 0.0, 0
@@ -149,12 +149,12 @@ def _minimiser(objective: MarginModel, data: Records, weights: Floats | None) ->
         direction = _newton(objective, data, weights, w, gradient)
         length = float(np.linalg.norm(direction))
         if least <= enough and length > 1e-3 * (1 + float(np.linalg.norm(w))):
-            break  # the gradient is gone and yet the minimum is far: there is none
+            break  # zero gradient far from any minimum: there is none
         w = _halved(objective, data, weights, w, direction, gradient)
     if not least <= enough or length > 1e-3 * (1 + float(np.linalg.norm(best))):
         raise UsageError(
             f"no minimum was found (the gradient's norm is still {least:.2g}): without L2 there is none "
-            "where a plane separates the classes, if only on some of the records; set objective.l2 above 0 or leave "
+            "if a plane separates the classes, even on some of the records only; set objective.l2 above 0 or leave "
             "evaluate.optimum out"
         )
     return best
@@ -168,7 +168,7 @@ def _halved(
     direction: Floats,
     gradient: Floats,
 ) -> Floats:
-    """The first of w + d, w + d/2, w + d/4, ... where F falls by Armijo's rule; rounding of F is forgiven."""
+    """Return the first of w + d, w + d/2, w + d/4, ... at which F falls by Armijo's rule, up to rounding of F."""
 
     def loss(model: Floats) -> float:
         return float(objective.evaluate(model, data, weights, metrics=("loss",))["loss"])
@@ -180,7 +180,7 @@ def _halved(
 
 
 def _newton(objective: MarginModel, data: Records, weights: Floats | None, w: Floats, gradient: Floats) -> Floats:
-    """Solve H d = -gradient. Without L2 the Hessian may be singular: flat directions are left alone."""
+    """Solve H d = -gradient. Without L2 the Hessian may be singular: flat directions are skipped."""
     _, g = objective.margins_and_slopes(w, data)
     curvature = objective.curvatures(g) * (1 / len(data) if weights is None else weights)
     if objective.size > LARGEST_HESSIAN:
@@ -197,7 +197,7 @@ def _newton(objective: MarginModel, data: Records, weights: Floats | None, w: Fl
 def _hessian(objective: MarginModel, data: Records, curvature: Floats) -> Floats:
     size, features, x = objective.size, objective.features, data.x
     hessian = np.zeros((size, size))
-    for first in range(0, len(data), 1 << 15):  # in parts, so that dense records are not copied whole
+    for first in range(0, len(data), 1 << 15):  # in parts, to avoid a full copy of dense records
         part, c = x[first : first + (1 << 15)].astype(np.float64), curvature[first : first + (1 << 15)]
         if isinstance(part, np.ndarray):
             hessian[:features, :features] += part.T @ (part * c[:, None])
@@ -233,7 +233,7 @@ def _key(objective: MarginModel, data: Records, weights: Floats | None) -> str:
 
 
 def _keep(path: Path, found: Optimum) -> None:
-    """Written beside and moved into place, so that nobody reads half a file."""
+    """Write the cache file atomically."""
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=path.parent, suffix=".part")
     try:
@@ -245,7 +245,7 @@ def _keep(path: Path, found: Optimum) -> None:
 
 
 def _kept(path: Path, objective: MarginModel, data: Records, weights: Floats | None) -> Optimum | None:
-    """What the file says if it is whole and its model has the gradient and the loss it claims; else None."""
+    """Read the cache file; None unless it is intact and its model has the stated gradient and loss."""
     try:
         with np.load(path, allow_pickle=False) as file:
             model, numbers = file["model"], file["numbers"]

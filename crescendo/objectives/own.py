@@ -38,22 +38,22 @@ if TYPE_CHECKING:
     from crescendo.data.records import Records
     from crescendo.objectives.layer_clips import LayerClips
 
-_NEURAL = "crescendo.objectives.neural.neural_model"  # which takes a second to load
-_MEASURED_AT_ONCE = 512  # records whose summed gradient is asked for
-_NUMBERS_AT_ONCE = 1 << 23  # of their gradients, 64 MB, if each is written out
+_NEURAL = "crescendo.objectives.neural.neural_model"  # takes a second to load
+_MEASURED_AT_ONCE = 512  # records per call for a summed gradient
+_NUMBERS_AT_ONCE = 1 << 23  # of their gradients, 64 MB, if each is materialised
 
 
 class OwnModel:
     """Makes a full `Objective` of an object with ``initial``, ``gradient`` and ``evaluate``, checking what they return.
 
-    The object may have ``l2``, ``dtype`` and a fast path ``stepper(data)`` too, and ``smoothness(square)``: how curved the loss
-    of a record (x, 1) of that squared length is at most, which ``steps = "auto"`` needs.
+    The object may also have ``l2``, ``dtype``, a fast path ``stepper(data)``, and ``smoothness(square)``: the maximal
+    curvature of the loss of a record (x, 1) of that squared length, which ``steps = "auto"`` needs.
     """
 
     def __init__(self, model: Any, data: Records, signed: bool = False) -> None:
-        """``data`` is tried on: one gradient and one evaluation of a few records, so that a slip shows at set-up.
+        """Try the model on ``data``, with one gradient and one evaluation of a few records, to find mistakes at set-up.
 
-        ``signed`` shows the model -1 and +1 in place of the class numbers 0 and 1, which terms of old mean.
+        With ``signed`` the model sees labels -1 and +1 in place of the class numbers 0 and 1, as in old terms.
         """
         if isinstance(model, type):
             raise ConfigError(
@@ -101,7 +101,7 @@ class OwnModel:
         )
 
     def _smoothness(self, square: float) -> float:
-        """L of a record with this squared length (x, 1), as the model says it, for ``steps = "auto"``."""
+        """Return the model's L for a record (x, 1) of this squared length, for ``steps = "auto"``."""
         found = self._call("smoothness", square)
         if isinstance(found, bool) or not isinstance(found, int | float | np.floating) or not 0 <= found < np.inf:
             raise ConfigError(f"{self.name}.smoothness({square:g}) is {found!r:.60}; it must be a number of at least 0")
@@ -109,20 +109,20 @@ class OwnModel:
 
     @property
     def _neural(self) -> bool:
-        ours = sys.modules.get(_NEURAL)  # where it is not loaded there is no such model
+        ours = sys.modules.get(_NEURAL)  # if it is not loaded, the model is not neural
         return ours is not None and isinstance(self._model, ours.NeuralModel)
 
     @property
     def _clips(self) -> bool:
-        """A neural model of ours clips by itself; any other code is shown one record at a time, whatever it says of itself."""
+        """True for one of our neural models, which clip themselves; any other code sees one record at a time."""
         return self._neural and bool(self._model.clips)
 
-    # -- isolation: under privacy, no call may show what an earlier one has seen ---------------------------------------
+    # -- isolation: under privacy, no call may reveal an earlier call's records ----------------------------------------
 
     def isolate(self) -> None:
-        """From here on, begin and end each call of the user's code with all that it reaches as it is now.
+        """From now on, begin and end each call of the user's code in its present state.
 
-        Refused where that cannot be put back. The mechanisms ask for this before they show a record.
+        Refuse a state that cannot be restored. The mechanisms call this before they pass on a record.
         """
         if self._pristine is not None:
             return
@@ -135,7 +135,7 @@ class OwnModel:
 
     @contextmanager
     def exposed(self) -> Iterator[Pristine]:
-        """Within the block the code keeps what it likes, so that memory shows; after it all is as before."""
+        """Lift the isolation within the block, so that memory shows; restore the state afterwards."""
         self.isolate()
         pristine, self._pristine = self._pristine, None
         assert pristine is not None
@@ -150,14 +150,15 @@ class OwnModel:
                 self._model.between = pristine.restore
 
     def check_forgetful(self, start: Floats, records: Records, kind: str, by_record: bool) -> None:
-        """Isolate the code, and refuse it where it remembers: it would learn something else than its author meant.
+        """Isolate the code, and refuse code with memory, which would not learn as its author meant.
 
-        A certificate needs that the gradient of a record depends on the model and that record alone; not ``by_record``, that a
-        round of its steps depends on the model and the records of that round alone. Isolation makes it so (see `pristine`).
+        A certificate requires that a record's gradient depends only on the model and that record; without
+        ``by_record``, that a round of steps depends only on the model and the round's records. Isolation ensures this
+        (see `pristine`).
         """
         if self.traits.running_layer is not None:
             raise Refused(
-                f"{self.traits.running_layer} of {kind} keeps running statistics of the records, and no privacy can be "
+                f"{self.traits.running_layer} of {kind} keeps running statistics of the records, so no privacy can be "
                 "certified for it; use GroupNorm in its place"
             )
         found = remembers(self, start, records, by_record)
@@ -168,7 +169,7 @@ class OwnModel:
             )
 
     def _shown(self, data: Any) -> Any:
-        """The records as the model sees them."""
+        """Return the records as the model sees them."""
         if self._signed is None or not hasattr(data, "y"):
             return data
         if data not in self._signed:
@@ -178,7 +179,7 @@ class OwnModel:
     def _call(self, method: str, *arguments: Any) -> Any:
         try:
             shown = arguments if self._signed is None else map(self._shown, arguments)
-            with np.errstate(), self._pristine or nullcontext():  # numpy's settings are the caller's, at set-up too
+            with np.errstate(), self._pristine or nullcontext():  # keep the caller's numpy settings, at set-up too
                 return getattr(self._model, method)(*shown)
         except CrescendoError:
             raise
@@ -188,7 +189,7 @@ class OwnModel:
             ) from error
 
     def _numbers(self, method: str, found: Any, due: str) -> Floats:
-        """What a method returned, as an array of numbers."""
+        """Return a method's result as an array of numbers."""
         try:
             if found is None:
                 raise TypeError
@@ -238,7 +239,7 @@ class OwnModel:
     def evaluate(
         self, w: Vector, data: Records, weighted: npt.ArrayLike | None = None, metrics: Sequence[str] = ()
     ) -> dict[str, Any]:
-        """The model's own means, all of them; with row weights, the means over records of equal weight, put together."""
+        """Return the model's own means; with row weights, combine the means over records of equal weight."""
         if np.ndim(w) == 2:
             each = [self.evaluate(model, data, weighted) for model in w]
             return {name: np.array([scores[name] for scores in each]) for name in each[0]}
@@ -252,7 +253,7 @@ class OwnModel:
         return total
 
     def _lent(self, w: Vector) -> Vector:
-        """The model as other people's code may read it; writing to it would move the model behind the round's back."""
+        """Return a read-only view of the model for the user's code."""
         if self._neural:
             return w
         lent = np.asarray(w).view()
@@ -260,7 +261,7 @@ class OwnModel:
         return lent
 
     def decide(self, w: Vector, data: Records) -> Ints:
-        """The place among the classes that the model predicts for each record, if it has ``decide(w, data)``."""
+        """Return the index of each record's predicted class, if the model has ``decide(w, data)``."""
         if not callable(getattr(self._model, "decide", None)):
             raise ConfigError(
                 f"{self.name} has no method decide(w, data), which gives the place of each record's class"
@@ -268,9 +269,9 @@ class OwnModel:
         return np.asarray(self._call("decide", w, data), dtype=np.int64)
 
     def mean_gradient(self, w: Vector, data: Records, weighted: npt.ArrayLike | None = None) -> Floats:
-        """The gradient of F, L2 included. A model's ``measured_gradient`` gives the sums of many records in less time.
+        """Return the gradient of F, L2 included, by the model's faster ``measured_gradient`` if it has one.
 
-        Any other may write out each record's gradient: it is asked for so many that these stay few numbers.
+        Other models may materialise each record's gradient, so the number of records per call is limited.
         """
         own = callable(getattr(self._model, "measured_gradient", None))
         trained = getattr(self._model, "trained_numbers", self.size)
@@ -301,13 +302,13 @@ class OwnModel:
 
     @property
     def module(self) -> Callable[[Vector], Any] | None:
-        """Makes a torch module of a vector; None where the model is no such module."""
+        """A function from a vector to a torch module; None for other models."""
         made: Callable[[Vector], Any] | None = getattr(self._model, "module", None)
         return made
 
     @property
     def pytree(self) -> Callable[[Vector], Any] | None:
-        """Makes the parameters of a JAX model of a vector; None where the model is no such model."""
+        """A function from a vector to a JAX model's parameters; None for other models."""
         made: Callable[[Vector], Any] | None = getattr(self._model, "pytree", None)
         return made
 

@@ -1,4 +1,4 @@
-"""By what studies tell better from worse: the accuracy of an objective for classes, the R² of one that predicts numbers."""
+"""Scores that rank models in studies: accuracy for classification, R² for regression."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from crescendo.objectives.objective_kinds import OBJECTIVES
 
 @dataclass(frozen=True)
 class Score:
-    """A measure of the test part; the higher, the better, and 1 is the most. The rest are the words to tell it with.
+    """A measure on the test part; higher is better, and 1 is the maximum. The other fields are its wording.
 
-    ``grained`` scores are multiples of one over the test records. ``low`` is the least that the score can be.
+    ``grained`` scores are multiples of one over the test records. ``low`` is the lowest possible score.
     """
 
     name: str  # of the metric
     words: str
-    target: str  # what --target takes
+    target: str  # the value of --target
     higher: str
     lower: str
-    guess: str  # what a constant answer is called in a figure
+    guess: str  # name of a constant answer in a figure
     guessing: str
-    remedy: str  # for a run that measures none
+    remedy: str  # for a run that does not measure it
     low: float = float("-inf")
     grained: bool = False
 
     def of_guessing(self, test: Records) -> float:
-        """What the best constant answer scores on the test part: that share of it has its commonest class; its mean has R² 0."""
+        """Return the score of the best constant answer: the share of the commonest class; for R² 0, that of the mean."""
         return float(np.unique(test.y, return_counts=True)[1].max()) / len(test) if self.grained else 0.0
 
 
@@ -61,7 +61,7 @@ R2 = Score(
 
 
 def score_of(kind: str) -> Score:
-    """The score of an objective, by its name in a run file; models of one's own are scored by accuracy.
+    """Return the score of an objective, by its name in a run file; users' own models are scored by accuracy.
 
     >>> score_of("softmax").name, score_of("least-squares").name, score_of("model.py:Mine").name
     ('accuracy', 'r2', 'accuracy')
@@ -74,7 +74,7 @@ _MEASURES = ("accuracy", "rmse", "r2")
 
 @dataclass(frozen=True)
 class Measured:
-    """What a model is worth on some records, beside the best constant answer.
+    """A model's score on some records, with that of the best constant answer.
 
     >>> print(Measured(40, {"accuracy": 0.925}, "commonest class", 0.55))
     accuracy 0.9250 on 40 records (commonest class 0.5500)
@@ -87,7 +87,7 @@ class Measured:
 
     @classmethod
     def of(cls, objective: Any, model: Vector, records: Records) -> Measured | None:
-        """Measure a model on records with labels; None where there are none, or where the objective has no such measure."""
+        """Measure a model on labelled records; None without records, or if the objective has no such measure."""
         if not len(records):
             return None
         found = objective.evaluate(model, records, None, metrics=objective.traits.scores)
@@ -102,12 +102,12 @@ class Measured:
         return f"{said} on {self.records:,} record{'s' if self.records != 1 else ''} ({self.guess} {self.guessing:.4f})"
 
     def plain(self) -> dict[str, Any]:
-        """As JSON has it."""
+        """Return the measurement as plain data."""
         return {"records": self.records, **self.scores, self.guess: self.guessing}
 
     @classmethod
     def from_plain(cls, raw: Any) -> Measured:
-        """What `plain` gave; ValueError for anything else."""
+        """Read a result of `plain`; raise ValueError for anything else."""
         if not isinstance(raw, dict) or not all(type(one) in (int, float) for one in raw.values()):
             raise ValueError("these are no scores")
         scores = {name: float(raw[name]) for name in _MEASURES if name in raw}

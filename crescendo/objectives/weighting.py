@@ -1,4 +1,4 @@
-"""Means over records: what each weighs, and weighted sums of their gradients, a bounded number of records at a time."""
+"""Means over records: row weights, and weighted sums of gradients over a bounded number of records at a time."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class _KnowsMeanGradient(Protocol):
 
 
 def weights_of_rows(parts: Sequence[Ints], weights: Sequence[float] | Floats, count: int) -> Floats:
-    """The weight of each record in F = sum_c p_c F_c: p_c / N_c for a record of client c; they sum to 1.
+    """Return the weight of each record in F = sum_c p_c F_c: p_c / N_c for a record of client c; they sum to 1.
 
     >>> weights_of_rows([np.array([0]), np.array([1, 2])], [0.5, 0.5], count=3)
     array([0.5 , 0.25, 0.25])
@@ -35,7 +35,7 @@ def weights_of_rows(parts: Sequence[Ints], weights: Sequence[float] | Floats, co
 
 
 def shares(weighted: npt.ArrayLike | None, count: int) -> Floats | None:
-    """Row weights that sum to 1, or None where they are equal but for rounding.
+    """Return row weights that sum to 1, or None if they are equal up to rounding.
 
     >>> shares([3, 1], 2), shares([0.1 + 0.2, 0.3], 2)
     (array([0.75, 0.25]), None)
@@ -54,14 +54,14 @@ def shares(weighted: npt.ArrayLike | None, count: int) -> Floats | None:
 
 
 def mean_gradient(objective: Objective, w: Vector, data: Records, weighted: npt.ArrayLike | None = None) -> Floats:
-    """The gradient of the loss that ``evaluate`` gives, L2 included; by the objective's own quicker way if it has one."""
+    """Return the gradient of ``evaluate``'s loss, L2 included, by the objective's own faster method if it has one."""
     if isinstance(objective, _KnowsMeanGradient):
         return objective.mean_gradient(w, data, weighted)
     return weighted_sum(lambda rows: objective.gradient(w, data, rows), len(data), weighted) + objective.traits.l2 * w
 
 
 def levels(weighted: npt.ArrayLike | None, count: int) -> Iterator[tuple[float, Ints]]:
-    """The records of equal weight and what each of them weighs: one group where all do, one a client where p_c / N_c differ.
+    """Yield groups of records of equal weight with the weight: one group in all, or one per client if p_c / N_c differ.
 
     >>> [(weight, rows.tolist()) for weight, rows in levels([2, 1, 1], 3)]
     [(0.25, [1, 2]), (0.5, [0])]
@@ -79,7 +79,7 @@ def levels(weighted: npt.ArrayLike | None, count: int) -> Iterator[tuple[float, 
 def weighted_sum(
     summed: Callable[[Ints], Vector], count: int, weighted: npt.ArrayLike | None, at_once: int = 256
 ) -> Floats:
-    """The weighted sum of ``count`` records' gradients; ``summed`` gives the plain sum of at most ``at_once`` of them.
+    """Return the weighted sum of ``count`` records' gradients; ``summed`` gives plain sums of at most ``at_once``.
 
     >>> weighted_sum(lambda rows: np.array([float(rows.sum())]), 3, [2, 1, 1])
     array([0.75])

@@ -1,6 +1,6 @@
-"""Sample sizes, step sizes, delays, and the certificate that says whether they go together. Pure maths.
+"""Sample sizes, step sizes, delays, and the certificate that checks them together. Pure maths.
 
-Rounds and labels count from 0. Everything here is immutable: it prints, compares, and refuses a bad parameter at once.
+Rounds and labels count from 0. Every object is immutable, prints, compares, and refuses a bad parameter at once.
 """
 
 from crescendo.schedules.convergence import lower_bound, upper_bound

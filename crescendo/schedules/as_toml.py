@@ -1,4 +1,4 @@
-"""A delay as the line of a run file that asks for it."""
+"""Delays as lines of a run file."""
 
 from typing import Any
 
@@ -8,11 +8,12 @@ from crescendo.schedules.parameters import Declared
 
 
 def wait_line(delay: Delay) -> str:
-    """The key and the value; a delay that no run file can ask for is shown as Python has it.
+    """Return the key and value of a delay; a delay that no run file can state is shown as Python code.
 
     >>> from crescendo.schedules.delay import PowerDelay
     >>> wait_line(ConstantDelay(1349.001)), wait_line(PowerDelay(1, 0.5, 20))
-    ('schedule.wait.tau = 1349.001', 'schedule.wait.tau = {kind = "power", scale = 1, power = 0.5, offset = 20, shift = 0}')
+    ('schedule.wait.tau = 1349.001', 'schedule.wait.tau = {kind = "power", scale = 1, power = 0.5, offset = 20, shift
+    = 0}')
     >>> wait_line(StronglyConvexDelay(6317, 25))
     'schedule.wait = {tau = "theorem", m = 6317, m1 = 25}'
     """

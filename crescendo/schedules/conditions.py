@@ -1,4 +1,4 @@
-"""The conditions that sizes and a delay must meet together, each evaluated over a whole horizon at once.
+"""Conditions on sizes and a delay together, each evaluated over a whole horizon at once.
 
 A horizon is given by its prefix sums S: S[i] = s_0 + ... + s_{i-1}, so that round i has labels S[i] .. S[i+1] - 1.
 """
@@ -14,15 +14,15 @@ from crescendo.errors import Refused
 from crescendo.schedules.delay import Delay
 from crescendo.schedules.parameters import FloatArray, IntArray
 
-EVERY_LABEL_TO = 2**22  # a named delay is checked label by label up to here, and by calculus beyond
+EVERY_LABEL_TO = 2**22  # named delays are checked label by label up to here, and by calculus beyond
 MOST_LABELS = 2**26
 CHUNK = 2**18
-ROUNDING = 16 * 2.0**-52  # a step of tau that is wrong by less than this share of tau is rounding
+ROUNDING = 16 * 2.0**-52  # relative to tau: a smaller violation is rounding
 
 
 @dataclass(frozen=True)
 class ScheduleCondition:
-    """One inequality where it is tightest, or where it first fails; ``says`` is the sentence for people."""
+    """One inequality where it is tightest, or where it first fails; ``says`` is its readable form."""
 
     name: str
     round: int | None
@@ -41,7 +41,7 @@ class ScheduleCondition:
 
 @dataclass(frozen=True, eq=False)
 class Sides:
-    """Both sides of an inequality at every round, ``left > right`` if strict, else ``left >= right``."""
+    """Both sides of an inequality at every round: ``left > right`` if strict, otherwise ``left >= right``."""
 
     left: FloatArray
     right: FloatArray
@@ -53,13 +53,13 @@ class Sides:
 
     @property
     def place(self) -> int:
-        """The first round that fails, or else the tightest one."""
+        """The first round that fails, otherwise the tightest one."""
         holds = self.holds
         return int(np.argmin(self.left - self.right) if holds.all() else np.argmin(holds))
 
     @property
     def short_of(self) -> float:
-        """How much the left side must rise for every round to hold, or to be equal where it is strict."""
+        """The increase of the left side with which every round holds, or is equal if strict."""
         return max(0.0, float(np.max(self.right - self.left)))
 
 
@@ -70,7 +70,7 @@ class Horizon:
     sums: IntArray
 
     def windows(self, d: int) -> IntArray:
-        """s_{i-d} + ... + s_i for every round i; rounds below 0 count nothing.
+        """Return s_{i-d} + ... + s_i for every round i; rounds below 0 count as 0.
 
         >>> Horizon(np.array([0, 1, 3, 6])).windows(d=1).tolist()
         [1, 3, 5]
@@ -81,17 +81,17 @@ class Horizon:
         return self.sums[1:] - before
 
     def liveness(self, tau: Delay) -> Sides:
-        """Can every client finish round k without a broadcast newer than k? Else all stop for ever::
+        """Return the condition that every client can finish round k without a broadcast newer than k::
 
             tau(s_0 + ... + s_k - 2)  >  s_k - 1
 
-        These are t_glob and t_delay of the last slot of Paper [alg:client], which leaves this condition out. Earlier
-        slots follow from it, because t - tau(t) never decreases.
+        Otherwise all clients stop forever. These are t_glob and t_delay of the last slot of Paper [alg:client], which
+        omits this condition. It implies the condition for earlier slots, because t - tau(t) never decreases.
         """
         return Sides(tau(self.sums[1:] - 2), np.diff(self.sums) - 1.0, strict=True)
 
     def rounds_ahead(self, tau: Delay, d: int) -> Sides:
-        """May a client be ``d`` rounds ahead of the global model, in every round i and not only from d + 1 on?
+        """Return the condition that a client may be ``d`` rounds ahead in every round i, not only from d + 1 on.
 
         Paper [eqtausample]::
 
@@ -100,19 +100,19 @@ class Horizon:
         return Sides(tau(self.sums[1:]), self.windows(d).astype(np.float64), strict=False)
 
     def steadiness(self, tau: Delay) -> Iterator[ScheduleCondition]:
-        """Neither tau nor t - tau(t) ever decreases, as the proof of Paper [thmalg] needs.
+        """Yield the conditions that tau and t - tau(t) never decrease, as the proof of Paper [thmalg] requires.
 
-        Looked at label by label, t and t + 1 together: to the end of the horizon, or to where calculus takes over.
+        Each pair of labels t and t + 1 is checked, to the end of the horizon or to the point where calculus applies.
         """
         last = int(self.sums[-1])
         if (known := tau.steady_from()) < last:
             last = min(last, max(EVERY_LABEL_TO, math.ceil(known)))
         if last > MOST_LABELS:
             raise Refused(
-                f"the run has {last:,} gradients, and whether {tau} ever decreases is looked at for {MOST_LABELS:,} at most; "
-                f"fewer gradients would pass, or a delay that rises by at most 1 from one gradient to the next"
+                f"the run has {last:,} gradients, but {tau} can be checked label by label for {MOST_LABELS:,} at most; use fewer "
+                f"gradients, or a delay that provably rises by at most 1 from one gradient to the next"
             )
-        down, up = (math.inf, 0), (-math.inf, 0)  # the least and the largest step, with their labels
+        down, up = (math.inf, 0), (-math.inf, 0)  # the smallest and the largest step, with their labels
         for start in range(0, last, CHUNK):
             t = np.arange(start, min(start + CHUNK, last) + 1)
             values = tau(t)
@@ -150,7 +150,7 @@ class Horizon:
 
 
 def show(x: float) -> str:
-    """A number for a sentence: whole numbers whole, others to twelve figures.
+    """Format a number for a message: integers as integers, others to twelve figures.
 
     >>> show(1400.0), show(1113.8206595921960)
     ('1400', '1113.82065959')

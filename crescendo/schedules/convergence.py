@@ -1,4 +1,4 @@
-"""What the strongly convex theory says after t gradients, to draw beside a run."""
+"""Bounds of the strongly convex theory after t gradients, for plots of a run."""
 
 import math
 from typing import Any
@@ -13,7 +13,7 @@ _LARGEST_LOG = 2000.0  # from here on sqrt(t) is more than any float
 
 
 def upper_bound(t: Any, G: float, mu: float, m: int, m1: float, blocks: int = 1) -> Any:
-    """The bound on E||w_t - w*||^2 from T0 on (`log_t0`), with G = 2 E||grad f(w*)||^2, which the paper calls N.
+    """Return the bound on E||w_t - w*||^2 from T0 on (`log_t0`), with G = 2 E||grad f(w*)||^2, the paper's N.
 
     Paper [thmsc], with the factor D (``blocks``) that Paper [app-rec] gives it when updates are masked::
 
@@ -30,7 +30,7 @@ def upper_bound(t: Any, G: float, mu: float, m: int, m1: float, blocks: int = 1)
 
 
 def log_t0(L: float, mu: float, m: int, m1: float) -> float:
-    """ln T0, where T0 is the least t for which the upper bound is proved: even ln T0 is over 146.
+    """Return ln T0, where T0 is the least t for which the upper bound is proved; ln T0 is at least 146.
 
     Paper [tau1] and the sentence after it, for dense data (Delta = 1) and alpha = 36: the theorem's tau(t) is at most
     sqrt(t/ln t (1 - 1/ln t)), and the terms of higher order are at most the leading one from here on::
@@ -42,23 +42,23 @@ def log_t0(L: float, mu: float, m: int, m1: float) -> float:
     """
     L, mu = real("L", L, above=0), real("mu", mu, above=0)
     found, tau = 2 * (1 + (L + mu) * 36 / mu), StronglyConvexDelay(m, m1)
-    while found < _LARGEST_LOG and not _within_growth(found, tau):  # an M1 that was typed in may be of any size
+    while found < _LARGEST_LOG and not _within_growth(found, tau):  # a stated M1 may have any size
         found += 1.0
     return found
 
 
 def _within_growth(log_t: float, tau: StronglyConvexDelay) -> bool:
-    """tau(t) <= sqrt(t/ln t (1 - 1/ln t)), in logarithms, as t may be beyond floats."""
+    """Return True if tau(t) <= sqrt(t/ln t (1 - 1/ln t)), computed in logarithms, since t may exceed floats."""
     log_x = np.logaddexp(log_t, math.log(tau.m0))
     log_tau = np.logaddexp(math.log(tau.m1) if tau.m1 else -math.inf, (log_x - math.log(4 * log_x)) / 2)
     return bool(log_tau <= (log_t - math.log(log_t) + math.log1p(-1 / log_t)) / 2)
 
 
 def lower_bound(t: Any, G: float, mu: float) -> Any:
-    """A worst case over a class of problems, leading term: Paper [thmsc] has G / (2 mu^2 t), G = 2 E||grad f(w*)||^2.
+    """Return the leading term of a worst case over problems: Paper [thmsc], G / (2 mu^2 t), G = 2 E||grad f(w*)||^2.
 
-    Whatever the step sizes, some strongly convex problem with this G and mu stays this far from w*. It is no floor for a given
-    problem: runs come 4 to 12 times nearer.
+    For any step sizes, some strongly convex problem with this G and mu stays this far from w*. This is not a lower
+    bound for a particular problem: runs come 4 to 12 times closer.
 
     >>> lower_bound(100, G=1, mu=0.5)
     0.02

@@ -1,7 +1,7 @@
-"""The delay tau(t): how many of the newest updates the model of gradient t may lack.
+"""Delay functions: tau(t) is the number of newest updates that the model of gradient t may lack.
 
-Before the first gradient, tau(t) = tau(0). A wait rule by tau needs tau and t - tau(t) never to decrease; the
-certificate checks it label by label, and takes it from calculus from label ``steady_from()`` on.
+Before the first gradient, tau(t) = tau(0). A wait rule by tau requires that tau and t - tau(t) never decrease. The
+certificate checks this label by label up to ``steady_from()``, and relies on calculus from there.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Delay(Declared, ABC):
 
     @abstractmethod
     def _tau(self, t: FloatArray) -> FloatArray:
-        """tau at labels t >= 0."""
+        """Return tau at labels t >= 0."""
 
     @overload
     def __call__(self, t: float) -> float: ...
@@ -43,11 +43,11 @@ class Delay(Declared, ABC):
         return float(self._tau(np.array([max(t, 0)], np.float64))[0])
 
     def steady_from(self) -> float:
-        """The label from which calculus says that tau and t - tau(t) never decrease; inf when it is not known."""
+        """Return the label from which tau and t - tau(t) provably never decrease; inf if unknown."""
         return math.inf
 
     def lifted(self, by: float) -> Delay:
-        """The same delay with a constant added: ``by``, or up to a thousandth more for a number that reads well."""
+        """Return the delay plus a constant: ``by``, or up to a thousandth more to get a short number."""
         return LiftedDelay(self, _readable(by))
 
 
@@ -92,7 +92,7 @@ class PowerDelay(Delay):
         if self.power > 1:
             return math.inf
         rise = self.scale * ((1 + self.shift) ** self.power - self.shift**self.power)
-        return 0.0 if rise <= 1 else math.inf  # a concave function rises most in its first step
+        return 0.0 if rise <= 1 else math.inf  # a concave function rises fastest in its first step
 
     def lifted(self, by: float) -> Delay:
         return replace(self, offset=_readable(self.offset + by))
@@ -125,7 +125,7 @@ class RecipeDelay(Delay):
         return np.asarray(self.m1 + (x / self.gamma(x)) ** (1 / self.g))
 
     def steady_from(self) -> float:
-        """With x = t + M0 >= 1 the slope lies in 0 .. 1/g: 0 <= (1 - x gamma'/gamma) / (g gamma^(1/g) x^(1-1/g))."""
+        """For x = t + M0 >= 1 the slope is in 0 .. 1/g: 0 <= (1 - x gamma'/gamma) / (g gamma^(1/g) x^(1-1/g))."""
         return max(0.0, 1.0 - self.m0)
 
     def lifted(self, by: float) -> Delay:
@@ -164,9 +164,9 @@ class StronglyConvexDelay(Delay):
 
     @staticmethod
     def theorem_m1(d: int, L: float, mu: float, s0: int, alpha: float = 36, blocks: int = 1) -> float:
-        """M1 of the strongly convex theorem, for L-smooth and mu-strongly convex problems.
+        """Return M1 of the strongly convex theorem, for L-smooth and mu-strongly convex problems.
 
-        Paper [thmsc], with the D (``blocks``) of Paper [tau1], which asks for tau(t) >= 2 L alpha D / mu under masks::
+        Paper [thmsc], with the D (``blocks``) of Paper [tau1], which requires tau(t) >= 2 L alpha D / mu under masks::
 
             M1 = max(d + 1, 2 L alpha D / mu, s_0 / 2)
 
@@ -196,7 +196,7 @@ class OwnDelay(Delay):
 
     def check(self) -> None:
         if not callable(self.function):
-            raise UsageError(f"a delay of your own must be a function of t, got {self.function!r}")
+            raise UsageError(f"your own delay must be a function of t, got {self.function!r}")
 
     def _tau(self, t: FloatArray) -> FloatArray:
         return np.array([self.function(int(label)) for label in t.flat], np.float64).reshape(t.shape)
@@ -224,7 +224,7 @@ class LiftedDelay(Delay):
 
 
 def growth_limit(t: float) -> float:
-    """How large a delay the theory lets grow with t, constants aside, for t >= e^2.
+    """Return the growth limit of the theory on a delay, up to constants, for t >= e^2.
 
     Paper [tau1], for t large enough::
 
@@ -240,7 +240,7 @@ def growth_limit(t: float) -> float:
 
 
 def _readable(x: float) -> float:
-    """x rounded up to a thousandth, where floats are fine enough for thousandths.
+    """Round x up to a thousandth, unless x is too large for thousandths.
 
     >>> _readable(1.23401), _readable(50)
     (1.235, 50.0)

@@ -1,4 +1,4 @@
-"""The slowly growing gamma(z) of the recipe, which decides how fast sizes and delays may grow."""
+"""The recipe's slowly growing gamma(z), which limits the growth of sizes and delays."""
 
 import math
 from abc import ABC, abstractmethod
@@ -14,25 +14,25 @@ GAMMA = Range(words='a number of at least 1, "log" or a table with a kind')
 
 @dataclass(frozen=True)
 class Gamma(Declared, ABC):
-    """Paper [lemsample] asks of gamma, for every z that is met::
+    """Paper [lemsample] requires, for every z that occurs::
 
         gamma(z) >= 1,    gamma'(z) >= 0,    gamma(z) >= z gamma'(z) g / (g-1)
 
-    A new gamma is a frozen subclass that says from which z on all three hold.
+    A new gamma is a frozen subclass whose `holds_from` gives the z from which all three hold.
     """
 
     @abstractmethod
     def __call__(self, z: FloatArray) -> FloatArray:
-        """gamma(z), entry by entry."""
+        """Return gamma(z), elementwise."""
 
     @abstractmethod
     def holds_from(self, g: float) -> float:
-        """The least z from which the lemma's three conditions hold, given its exponent g."""
+        """Return the least z from which the lemma's three conditions hold, for exponent g."""
 
 
 @dataclass(frozen=True)
 class ConstantGamma(Gamma):
-    """gamma(z) = value, at least 1: delays grow like t^(1/g), with no logarithm.
+    """gamma(z) = value, at least 1: delays grow like t^(1/g), without a logarithm.
 
     >>> ConstantGamma().holds_from(2)
     0.0
@@ -60,7 +60,7 @@ class LogGamma(Gamma):
     scale: Annotated[float, POSITIVE, "gamma(z) = scale ln z"] = 4.0
 
     def __call__(self, z: FloatArray) -> FloatArray:
-        with np.errstate(over="ignore"):  # beyond every float it is infinite, which conditions refuse
+        with np.errstate(over="ignore"):  # an overflow is infinite, which the conditions refuse
             return self.scale * np.log(z)
 
     def holds_from(self, g: float) -> float:

@@ -1,7 +1,7 @@
-"""Every kind of sizes, steps, delay and gamma, by the name that run files and terms call it.
+"""Registries of every kind of sizes, steps, delay and gamma, by their names in run files and terms.
 
-A new kind is one class and one line here, or one call of ``register`` from outside the package: the keys of its table, their
-limits, the words of errors and the lines of the reference follow from the class.
+A new kind is one class and one line here, or one call of ``register`` from outside the package. The class determines
+the keys of its table, their limits, the wording of errors and the lines of the reference.
 
 >>> [key.name for key in STEPS["diminishing"].keys], STEPS["constant"].make({"eta": 0.5})
 (['eta0', 'beta', 'root', 'per'], ConstantSteps(eta=0.5))

@@ -1,6 +1,7 @@
-"""Parameters of a schedule, each declared once, as ``Annotated[type, Range, "what it does"]``, and checked when a rule is made.
+"""Parameters of a schedule, each declared once as ``Annotated[type, Range, "description"]`` and checked on
+construction.
 
-From the same declaration come the keys of a run file, their limits, the words of errors and the lines of the reference.
+The declaration also gives the keys of a run file, their limits, the wording of errors and the lines of the reference.
 """
 
 import dataclasses
@@ -19,11 +20,11 @@ from crescendo.errors import UsageError
 IntArray = npt.NDArray[np.int64]
 FloatArray = npt.NDArray[np.float64]
 
-LIMIT = 2**62  # no count of anything may pass this, so that int64 sums are exact
+LIMIT = 2**62  # no count may exceed this, so that int64 sums are exact
 
 
 def whole(name: str, value: Any, least: int = 0) -> int:
-    """``value`` as an int from ``least`` to 2**62. A float or a bool is a slip of the caller, so it is refused.
+    """Return ``value`` as an int from ``least`` to 2**62. A float or a bool is probably a mistake, so it is refused.
 
     >>> whole("d", np.int64(3))
     3
@@ -47,7 +48,7 @@ def whole(name: str, value: Any, least: int = 0) -> int:
 def real(
     name: str, value: Any, *, least: float | None = None, above: float | None = None, most: float | None = None
 ) -> float | int:
-    """``value`` as a finite number with ``least <= value <= most`` and ``value > above``; an int stays an int.
+    """Return ``value`` as a finite number with ``least <= value <= most`` and ``value > above``; an int stays an int.
 
     >>> real("eta", 0.5, above=0), real("scale", np.float32(2))
     (0.5, 2.0)
@@ -87,7 +88,7 @@ def settle(owner: object, **values: object) -> None:
 
 @dataclass(frozen=True)
 class Range:
-    """The limits of a parameter's number, or of every number in its list; ``words`` say them where numbers cannot.
+    """The limits of a parameter's number, or of every number in its list; ``words`` describe limits of another form.
 
     >>> Range(least=0, most=1).right(float), Range(least=1).right(int), Range(above=0).right(float)
     ('a number from 0 to 1', 'a whole number of at least 1', 'a number above 0')
@@ -99,7 +100,7 @@ class Range:
     words: str | None = None
 
     def right(self, hint: Any) -> str:
-        """What a value must be, to complete "must be .."."""
+        """Return the description of a valid value that completes "must be .."."""
         if self.words is not None:
             return self.words
         if hint is bool:
@@ -114,7 +115,7 @@ class Range:
         return noun if self.above is None else f"{noun} above {self.above:g}"
 
     def check(self, name: str, hint: Any, value: Any) -> Any:
-        """``value`` as a plain ``hint``, or UsageError; of lists and tables, which check themselves, the value itself."""
+        """Return ``value`` as a plain ``hint``, or raise UsageError; lists and tables check themselves and are unchanged."""
         if hint is int:
             return whole(name, value, least=-LIMIT if self.least is None else int(self.least))
         if hint is float:
@@ -134,7 +135,7 @@ POSITIVE, UNIT, NUMBER = Range(above=0), Range(least=0, most=1), Range()
 
 @dataclass(frozen=True)
 class Parameter:
-    """One field of a rule. Without ``says`` it is no key of a run file; without a default it must be given."""
+    """One field of a rule. Without ``says`` it is not a key of the run file; without a default it is required."""
 
     name: str
     hint: Any
@@ -144,7 +145,7 @@ class Parameter:
 
 
 def _parameters(rule: type) -> tuple[Parameter, ...]:
-    """The declared parameters of a rule, in order."""
+    """Return the declared parameters of a rule, in order."""
     hints, found = get_type_hints(rule, include_extras=True), []
     for field in dataclasses.fields(rule):
         hint, *notes = (
@@ -160,7 +161,7 @@ parameters: Callable[[Any], tuple[Parameter, ...]] = functools.cache(_parameters
 
 
 class Declared:
-    """A rule whose parameters are checked when it is made: each by its declaration, then together by ``check``."""
+    """A rule that checks its parameters on construction: each by its declaration, then together by ``check``."""
 
     def __post_init__(self) -> None:
         given = parameters(type(self))
@@ -168,4 +169,4 @@ class Declared:
         self.check()
 
     def check(self) -> None:
-        """Refuse parameters that do not go together."""
+        """Refuse parameters that are invalid in combination."""

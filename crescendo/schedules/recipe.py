@@ -1,4 +1,4 @@
-"""Sizes that grow as fast as a delay function lets them: the paper's recipe and its strongly convex instance."""
+"""Sizes that grow as fast as a delay function allows: the paper's recipe and its strongly convex instance."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from crescendo.schedules.sequence import Sizes, round_up
 
 @dataclass(frozen=True)
 class RecipeSizes(Sizes):
-    """The largest sizes a delay tau(t) = M1 + ((t + M0) / gamma(t + M0))^(1/g) lets clients run d rounds ahead with.
+    """The largest sizes with which a delay tau(t) = M1 + ((t + M0) / gamma(t + M0))^(1/g) allows d rounds ahead.
 
     Paper [lemsample], for every round i >= 0::
 
@@ -59,9 +59,9 @@ class RecipeSizes(Sizes):
 
 @dataclass(frozen=True)
 class StronglyConvexSizes(Sizes):
-    """The recipe with g = 2 and gamma(z) = 4 ln z, for strongly convex problems; it needs m + 1 >= 2e(d+1).
+    """The recipe with g = 2 and gamma(z) = 4 ln z, for strongly convex problems; requires m + 1 >= 2e(d+1).
 
-    Paper [thmsc], which Paper [thmsc2] states in short, for every round i >= 0::
+    Paper [thmsc], summarised in Paper [thmsc2], for every round i >= 0::
 
         s_i = ceil( (m+i+1) / (16 (d+1)^2 ln( (m+i+1) / (2(d+1)) )) )
 
@@ -85,9 +85,9 @@ class StronglyConvexSizes(Sizes):
 
     @staticmethod
     def least_m(d: int) -> int:
-        """The least m of the strongly convex recipe, m + 1 >= 2e(d+1).
+        """Return the least m of the strongly convex recipe, m + 1 >= 2e(d+1).
 
-        gamma(z) = 4 ln z meets the conditions of Paper [lemsample] only from z = e^2 on, which the paper does not say;
+        gamma(z) = 4 ln z meets the conditions of Paper [lemsample] only from z = e^2 on, which the paper omits;
         the first z is ((m+1) / (2(d+1)))^2.
 
         >>> [StronglyConvexSizes.least_m(d) for d in range(4)]
@@ -97,7 +97,7 @@ class StronglyConvexSizes(Sizes):
 
     @classmethod
     def of(cls, sizes: Sizes) -> StronglyConvexSizes | None:
-        """These sizes, if they are the theorem's own; a recipe with another g or gamma has none of what the theorem says.
+        """Return these sizes as the theorem's, or None: the theorem does not cover a recipe with another g or gamma.
 
         >>> from crescendo.schedules.gamma import ConstantGamma, LogGamma
         >>> [StronglyConvexSizes.of(RecipeSizes(2, gamma, d=0, m=50)) for gamma in (LogGamma(4), ConstantGamma())]
@@ -109,7 +109,7 @@ class StronglyConvexSizes(Sizes):
 
     @classmethod
     def starting_with(cls, s0: int, d: int) -> StronglyConvexSizes:
-        """The least m for which s_0 = s0.
+        """Return the sizes with the least m for which s_0 = s0.
 
         Paper [thmsc] gives m = 2(d+1)*1450 for s_0 = 50, which is wrong: that m = 2900 makes s_0 = 25 with d = 0.
 
@@ -119,7 +119,7 @@ class StronglyConvexSizes(Sizes):
         s0 = whole("s0", s0, least=1)
         if s0 > 2**40:
             raise UsageError(f"a first size of {s0:,} is out of reach; ask for less than 2**40")
-        low = cls.least_m(d)  # s_0 grows with m from here on, by less than 1 at a time, so every size is met
+        low = cls.least_m(d)  # from here on s_0 grows with m by less than 1 at a time, so it takes every value
         if cls(d, low)(0) >= s0:
             return cls(d, low)
         high = 2 * low

@@ -1,4 +1,4 @@
-"""Registry of declared rules: the kinds of one family by name, with the keys that each has in a run file."""
+"""Registry of declared rules: the kinds of one family by name, with their keys in a run file."""
 
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping
@@ -13,14 +13,14 @@ Rule = TypeVar("Rule", bound=Declared)
 
 @dataclass(frozen=True)
 class Kind(Generic[Rule]):
-    """A rule under its name. A key that may be left out although the class asks for it is given by the run."""
+    """A rule and its name. The run supplies a key that may be left out although the class requires it."""
 
     name: str
     rule: type[Rule]
     keys: tuple[Parameter, ...]
 
     def make(self, values: Mapping[str, Any], given_by_run: Callable[[str], Any] | None = None) -> Rule:
-        """The rule with these values; ``given_by_run`` is asked for each that is missing and has no default."""
+        """Make the rule with these values; ``given_by_run`` supplies each missing value that has no default."""
         given = {name: value for name, value in values.items() if value is not None}
         for one in parameters(self.rule):
             if one.name not in given and one.default is MISSING and given_by_run is not None:
@@ -29,7 +29,7 @@ class Kind(Generic[Rule]):
 
 
 class Registry(Generic[Rule]):
-    """The kinds of one family, in the order in which they were registered."""
+    """The kinds of one family, in order of registration."""
 
     def __init__(self, base: type[Rule]) -> None:
         self._base = base
@@ -42,8 +42,9 @@ class Registry(Generic[Rule]):
         left_out: Mapping[str, Any] | None = None,
         within: Mapping[str, Range] | None = None,
     ) -> None:
-        """Add a kind. ``left_out`` is what a key is when it is left out, None for what the run gives; ``within`` is a narrower
-        range than the class takes.
+        """Add a kind. ``left_out`` has the defaults of omitted keys, None for those that the run supplies.
+
+        ``within`` has ranges narrower than the class's own.
         """
         if name in self._kinds or not issubclass(rule, self._base):
             raise UsageError(f"{rule.__name__} must be a {self._base.__name__} with a name of its own, not {name!r}")

@@ -1,8 +1,8 @@
-"""The certificate of a schedule: computed over the whole horizon before a run starts, and shown.
+"""Certificate of a schedule, computed over the whole horizon before a run starts.
 
 A run may wait by a delay function, client by client (the tau rule), or by rounds (the d rule: at most d rounds ahead
-of the newest broadcast). A schedule that could stop for ever, or go beyond the delay it states, is refused here, with
-the round, both sides of the inequality, and the nearest values that pass.
+of the newest broadcast). A schedule that could stop forever, or exceed its stated delay, is refused, with the round,
+both sides of the inequality, and the nearest values that pass.
 """
 
 import math
@@ -26,13 +26,13 @@ __all__ = ["ScheduleCertificate", "ScheduleCondition", "ScheduleRefused", "certi
 
 @dataclass(frozen=True, repr=False)
 class ScheduleCertificate:
-    """What was found to hold over ``rounds`` rounds, and how old the models are that gradients are computed with.
+    """The conditions that hold over ``rounds`` rounds, and the staleness of the models used for gradients.
 
-    ``consistent_delay`` is the least whole tau that bounds the delay of every gradient the wait rule lets through,
-    reached first in the round that ends before label ``at``; by rounds it is the largest s_{i-d} + ... + s_i. As the
-    client waits while tau <= t_delay, the gradient itself lacks at most one update less. ``theorem_allows`` is the
-    theorem's tau at that label, None when no theorem was given. ``theorem`` and ``constant`` are what the theory has to say of
-    the run, None where it has nothing.
+    ``consistent_delay`` is the least whole tau that bounds the delay of every gradient permitted by the wait rule,
+    first reached in the round that ends before label ``at``; under the d rule it is the largest s_{i-d} + ... + s_i.
+    Since the client waits while tau <= t_delay, the gradient itself lacks at most one update fewer.
+    ``theorem_allows`` is the theorem's tau at that label, None without a theorem. ``theorem`` and ``constant`` hold
+    the theory that applies to the run, None if none does.
     """
 
     rounds: int
@@ -47,13 +47,13 @@ class ScheduleCertificate:
     constant: ConstantRate | None = None
 
     def against(self, constant: ConstantRate) -> Self:
-        """Held against the theory of constant steps."""
+        """Return the certificate with the conditions and notes of the theory of constant steps."""
         conditions, notes = (*self.conditions, *constant.conditions()), (*self.notes, *constant.notes())
         return replace(self, conditions=conditions, notes=notes, constant=constant)
 
     @property
     def within_theorem(self) -> bool | None:
-        """Does the run stay within the theorem's delay in every round? None when no theorem was given."""
+        """True if the run stays within the theorem's delay in every round; None without a theorem."""
         return next((found.holds for found in self.conditions if found.name == WITHIN), None)
 
     def __repr__(self) -> str:
@@ -69,7 +69,7 @@ class ScheduleCertificate:
         return html_lines([repr(self)]) + table + html_lines(self.notes)
 
     def summary(self) -> str:
-        """Plain text, a line for each condition and note."""
+        """Return plain text, one line per condition and note."""
         return str(self)
 
     def __str__(self) -> str:
@@ -79,7 +79,7 @@ class ScheduleCertificate:
 
 
 class ScheduleRefused(Refused):
-    """A condition fails. Each of ``delay``, ``size`` (of the failing round) and ``d`` that is not None would pass."""
+    """A condition fails. Each of ``delay``, ``size`` (of the failing round) and ``d``, if not None, would pass."""
 
     def __init__(
         self, condition: ScheduleCondition, delay: Delay | None = None, size: int | None = None, d: int | None = None
@@ -88,7 +88,7 @@ class ScheduleRefused(Refused):
         ways += [f"at most {size:,} gradients in round {condition.round} (schedule.sizes)"] if size is not None else []
         ways += [f"schedule.wait.d = {d}"] if d is not None else []
         ways += ["schedule.wait = {rounds = 1}, which always passes"]
-        meaning = ", so clients could wait for ever" if condition.name == LIVENESS else ""
+        meaning = ", so clients could wait forever" if condition.name == LIVENESS else ""
         super().__init__(
             f"the schedule fails '{condition.name}' in round {condition.round}: {condition.says}{meaning}; "
             f"what would pass: {', or '.join(ways)}"
@@ -105,8 +105,8 @@ def certify(
     """Certify ``rounds`` rounds of ``sizes``, or raise ScheduleRefused.
 
     With ``tau`` the run waits by the delay function: tau and t - tau(t) must not decrease, every round must be live,
-    and a stated ``d`` must satisfy Paper [eqtausample]. With ``d`` alone every schedule is live and nothing is
-    refused; whether it stays within ``theorem`` is stated.
+    and a stated ``d`` must satisfy Paper [eqtausample]. With ``d`` alone every schedule is live and accepted; the
+    certificate compares it with ``theorem``.
 
     >>> from crescendo.schedules import ConstantSizes, PowerSizes
     >>> certify(PowerSizes(50), 28, d=1).consistent_delay
@@ -114,7 +114,7 @@ def certify(
     >>> certify(ConstantSizes(100), 40, tau=ConstantDelay(80))
     Traceback (most recent call last):
     crescendo.schedules.schedule_certificate.ScheduleRefused: the schedule fails 'liveness' in round 0:
-    tau(98) = 80 <= s_0 - 1 = 99, so clients could wait for ever; what would pass: schedule.wait.tau = 99.001,
+    tau(98) = 80 <= s_0 - 1 = 99, so clients could wait forever; what would pass: schedule.wait.tau = 99.001,
     or at most 80 gradients in round 0 (schedule.sizes), or schedule.wait = {rounds = 1}, which always passes
     """
     kind("sizes", sizes, Sizes)
@@ -140,7 +140,7 @@ def _by_tau(horizon: Horizon, tau: Delay, d: int | None, theorem: Theorem | None
     last = int(horizon.sums[-1])
     delay = min(last, math.ceil(tau(last - 2)))
     if d is not None:
-        delay = max(delay, int(horizon.windows(d).max()))  # it may wait by rounds instead
+        delay = max(delay, int(horizon.windows(d).max()))  # the run may wait by rounds instead
     if theorem is not None:
         conditions.append(_within(Sides(theorem.tau(horizon.sums[1:]), tau(horizon.sums[1:]), strict=False), "tau"))
     notes = [f"Every gradient t is computed with a model that has all updates below t - tau(t), for {tau}."]
@@ -229,7 +229,7 @@ def _condition(name: str, sides: Sides, says: Callable[[int, str], str]) -> Sche
 
 
 def _largest(passes: Callable[[int], bool], most: int) -> int | None:
-    """The largest n in 1 .. most that passes, given that what passes at n passes below n; None if even 1 fails."""
+    """Return the largest n in 1 .. most that passes, for a test monotone in n; None if even 1 fails."""
     low, high = 0, most + 1
     while high - low > 1:
         middle = (low + high) // 2
@@ -238,7 +238,7 @@ def _largest(passes: Callable[[int], bool], most: int) -> int | None:
 
 
 def _lift(horizon: Horizon, tau: Delay, d: int | None) -> Delay:
-    """The same delay raised just enough for every condition that was asked for."""
+    """Return the delay raised just enough to meet every required condition."""
 
     def asked(delay: Delay) -> list[Sides]:
         return [horizon.liveness(delay)] + ([] if d is None else [horizon.rounds_ahead(delay, d)])

@@ -1,7 +1,7 @@
-"""What every sequence of sample sizes shares: the ceil, the prefix sums, and their limits.
+"""Base of every sequence of sample sizes: the ceil, the prefix sums, and their limits.
 
-A sequence is an immutable object to call, print and compare. Its prefix sums are computed by numpy, a block of rounds
-at a time, and kept: the sum of a million rounds is looked up. All sums stay below 2**62, so int64 is exact.
+A sequence is an immutable object to call, print and compare. NumPy computes its prefix sums a block of rounds at a
+time, and they are cached: the sum of a million rounds is a look-up. All sums stay below 2**62, so int64 is exact.
 """
 
 from __future__ import annotations
@@ -18,26 +18,26 @@ import numpy as np
 from crescendo.errors import UsageError
 from crescendo.schedules.parameters import LIMIT, Declared, FloatArray, IntArray, whole
 
-MOST_ROUNDS = 2**24  # a schedule that wants more has made its rounds too small
+MOST_ROUNDS = 2**24  # a schedule with more has too small rounds
 FIRST_BLOCK = 1024
 
 
 def round_up(x: FloatArray) -> FloatArray:
-    """ceil(x), where an x within one part in 10^12 of a whole number is taken to be that number.
+    """Return ceil(x), treating an x within one part in 10^12 of an integer as that integer.
 
-    The real number behind a float such as ``0.1 * 30 = 3.0000000000000004`` is 3, and so is its ceil. The rule also
-    keeps two machines, whose ``pow`` and ``log`` may differ in the last bit, on the same sizes.
+    A float such as ``0.1 * 30 = 3.0000000000000004`` stands for the real number 3, whose ceil is 3. The rule also
+    gives two machines whose ``pow`` and ``log`` differ in the last bit the same sizes.
 
     >>> round_up(np.array([0.1 * 30, 3.001, 1e-15])).tolist()
     [3.0, 4.0, 1.0]
     """
-    with np.errstate(invalid="ignore"):  # inf - inf: an overflow, refused by whoever sums
+    with np.errstate(invalid="ignore"):  # inf - inf: an overflow, refused by the sums
         nearest = np.rint(x)
         return np.where(np.abs(x - nearest) <= 1e-12 * np.abs(x), nearest, np.ceil(x))
 
 
 class _PrefixSums:
-    """Prefix sums that are grown by doubling, as far as they stay within LIMIT."""
+    """Prefix sums that grow by doubling as long as they stay within LIMIT."""
 
     def __init__(self, sizes: Sizes) -> None:
         self._sizes = sizes
@@ -46,7 +46,7 @@ class _PrefixSums:
         self.sums: IntArray = np.zeros(1, np.int64)
 
     def grow(self, rounds: int) -> IntArray:
-        """Sums for at least ``rounds`` rounds, or for as many as there can be."""
+        """Return sums for at least ``rounds`` rounds, or for as many as are possible."""
         with self._lock:
             have = len(self.sums) - 1
             if rounds > have and not self._full:
@@ -80,17 +80,17 @@ class Sizes(Declared, ABC):
 
     @abstractmethod
     def _between(self, lo: int, hi: int) -> IntArray | FloatArray:
-        """s_lo .. s_{hi-1}, whole numbers; it may stop early where the sum has passed LIMIT."""
+        """Return s_lo .. s_{hi-1}, whole numbers; it may stop early once the sum exceeds LIMIT."""
 
     @cached_property
     def _sums(self) -> _PrefixSums:
         return _PrefixSums(self)
 
     def __getstate__(self) -> dict[str, object]:
-        return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}  # sums are made again
+        return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}  # without the cached sums
 
     def __call__(self, i: int) -> int:
-        """s_i.
+        """Return s_i.
 
         >>> from crescendo.schedules import PowerSizes
         >>> PowerSizes(50)(27)
@@ -100,7 +100,7 @@ class Sizes(Declared, ABC):
         return self.before(i + 1) - start
 
     def before(self, i: int) -> int:
-        """s_0 + ... + s_{i-1}: the label of round i's first gradient.
+        """Return s_0 + ... + s_{i-1}, the label of round i's first gradient.
 
         >>> from crescendo.schedules import PowerSizes
         >>> PowerSizes(50).before(28)
@@ -113,7 +113,7 @@ class Sizes(Declared, ABC):
         return int(sums[i])
 
     def prefix(self, rounds: int) -> IntArray:
-        """[0, s_0, s_0 + s_1, ...], ``rounds + 1`` numbers, read-only.
+        """Return [0, s_0, s_0 + s_1, ...], ``rounds + 1`` numbers, read-only.
 
         >>> from crescendo.schedules import PowerSizes
         >>> PowerSizes(50).prefix(4).tolist()
@@ -123,7 +123,7 @@ class Sizes(Declared, ABC):
         return self._reach(rounds)[: rounds + 1]
 
     def rounds_for(self, gradients: int) -> int:
-        """The least T with s_0 + ... + s_{T-1} >= gradients.
+        """Return the least T with s_0 + ... + s_{T-1} >= gradients.
 
         >>> from crescendo.schedules import PowerSizes
         >>> PowerSizes(50).rounds_for(20_000)

@@ -1,4 +1,4 @@
-"""How many gradients each round computes, over all clients: s_0, s_1, s_2, ... with rounds counted from 0."""
+"""Round sizes: the gradients of each round over all clients, s_0, s_1, s_2, ... with rounds counted from 0."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ __all__ = [
     "StronglyConvexSizes",
 ]
 
-TOO_MANY = LIMIT + LIMIT // 2  # more than LIMIT as a float too
-TOO_LATE = 2**32  # more rounds than there can be, and few enough to add up
+TOO_MANY = LIMIT + LIMIT // 2  # also exceeds LIMIT as a float
+TOO_LATE = 2**32  # more than any run's rounds, but small enough to sum
 
 
 @dataclass(frozen=True)
@@ -58,8 +58,8 @@ class ConstantSizes(Sizes):
 class PowerSizes(Sizes):
     """s_i = ceil(scale * (i + shift)**power + offset), with i from 0.
 
-    The experiments write a*i^c + b and count from 1, which is shift 1: they start with s_0 = ceil(a + b). With
-    shift = m and scale = N*q it is the private form N*q*(i+m)^p.
+    The experiments write a*i^c + b and count from 1, which is shift 1: they start with s_0 = ceil(a + b). With shift
+    = m and scale = N*q this is the private form N*q*(i+m)^p.
 
     >>> [PowerSizes(50)(i) for i in range(4)], [PowerSizes(1.322, shift=0, offset=16)(i) for i in range(4)]
     ([50, 100, 150, 200], [16, 18, 19, 20])
@@ -81,7 +81,7 @@ class PowerSizes(Sizes):
 class LogSizes(Sizes):
     """s_i = ceil(scale * x / ln x + offset) with x = i + shift and i from 0.
 
-    The experiments count from 2, which is shift 2. x / ln x is without bound as x falls to 1, and least at x = e.
+    The experiments count from 2, which is shift 2. x / ln x is unbounded as x falls to 1, and smallest at x = e.
 
     >>> [LogSizes(50)(i) for i in range(4)]
     [145, 137, 145, 156]
@@ -99,7 +99,7 @@ class LogSizes(Sizes):
 
 @dataclass(frozen=True)
 class ListedSizes(Sizes):
-    """A user's own sequence; (size, rounds) in it stands for that many rounds of one size, and its last size repeats.
+    """A user's own sequence; a pair (size, rounds) means that many rounds of one size, and the last size repeats.
 
     >>> [ListedSizes((3, 1, 4))(i) for i in range(5)], [ListedSizes((16, (20, 3), 25))(i) for i in range(6)]
     ([3, 1, 4, 4, 4], [16, 20, 20, 20, 25, 25])
@@ -121,7 +121,7 @@ class ListedSizes(Sizes):
 
     @cached_property
     def _steps(self) -> tuple[IntArray, IntArray]:
-        """The sizes, and the round in which each of them ends."""
+        """The sizes, and the round in which each one ends."""
         pairs = np.array([value if isinstance(value, tuple) else (value, 1) for value in self.values], np.int64)
         return pairs[:, 0], np.cumsum(np.minimum(pairs[:, 1], TOO_LATE))
 
@@ -140,7 +140,7 @@ def _listed(value: Any) -> int | tuple[int, int]:
 
 @dataclass(frozen=True)
 class PerClient(Sizes):
-    """``clients`` times another sequence: what a rule per client makes over all of them.
+    """``clients`` times another sequence: the sizes over all clients of a rule per client.
 
     >>> PerClient(PowerSizes(100), clients=5)(0)
     500
@@ -156,7 +156,7 @@ class PerClient(Sizes):
 
 @dataclass(frozen=True)
 class CutSizes(Sizes):
-    """Another sequence that stops when exactly ``gradients`` are done: the last round is cut, and later ones are 0.
+    """Another sequence cut after exactly ``gradients``: the last round is shortened, and later ones are 0.
 
     >>> sizes = CutSizes(PowerSizes(50), gradients=20_000)
     >>> sizes.rounds, sizes(26), sizes(27), sizes(28), sizes.before(10**9)
@@ -171,7 +171,7 @@ class CutSizes(Sizes):
 
     @classmethod
     def of_rounds(cls, base: Sizes, rounds: int) -> CutSizes:
-        """``rounds`` whole rounds of ``base``.
+        """Return ``rounds`` whole rounds of ``base``.
 
         >>> CutSizes.of_rounds(PowerSizes(50), 3)
         CutSizes(base=PowerSizes(scale=50, power=1.0, shift=1.0, offset=0.0), gradients=300)
@@ -206,5 +206,5 @@ class CutSizes(Sizes):
     def rounds_for(self, gradients: int) -> int:
         gradients = whole("gradients", gradients)
         if gradients > self.gradients:
-            raise UsageError(f"{gradients:,} gradients were asked of a run that ends after {self.gradients:,}")
+            raise UsageError(f"{gradients:,} gradients were requested from a run that ends after {self.gradients:,}")
         return int(np.searchsorted(self._cut, gradients))

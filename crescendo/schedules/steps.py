@@ -1,7 +1,7 @@
-"""Step sizes: eta at a label t. A schedule steps down at every slot or once a round, as its ``per`` says.
+"""Step sizes: eta at a label t. A schedule looks eta up once per slot or once per round, by its ``per``.
 
-Per round, t = s_0 + ... + s_{i-1} ("diminishing_2" in the experiments). Per slot, t is the client's own slots so far over
-its share of all slots ("diminishing_1"). `Terms.etas` makes the labels; here they are given.
+Per round, t = s_0 + ... + s_{i-1} ("diminishing_2" in the experiments). Per slot, t is the client's own slots so far
+over its share of all slots ("diminishing_1"). `Terms.etas` computes the labels.
 """
 
 import math
@@ -26,28 +26,28 @@ from crescendo.schedules.parameters import (
 )
 
 Per = Literal["slot", "round"]
-PerKey = Annotated[Per, NUMBER, "whether the step size falls at every gradient or once a round"]
+PerKey = Annotated[Per, NUMBER, "look the step size up at every gradient (slot) or once a round"]
 
 
 @dataclass(frozen=True)
 class Steps(Declared, ABC):
     """eta at label t >= 0.
 
-    A new kind is a frozen dataclass with declared parameters, ``_eta`` and, if it steps per slot, ``per``, and a line in the
-    registry. ``falls`` says that eta is at least 0 and never larger at a later label: then a round's first step is its largest.
+    A new kind is a frozen dataclass with declared parameters, ``_eta`` and, if it steps per slot, ``per``, and a line
+    in the registry. ``falls`` is True if eta is at least 0 and never rises: a round's first step is then its largest.
     """
 
     falls: ClassVar[bool] = False
 
     def __init_subclass__(cls, **given: Any) -> None:
-        """What was said of one formula is not said of another that a class below it brings."""
+        """Reset ``falls`` in a subclass that overrides the formula without declaring it."""
         super().__init_subclass__(**given)
         if vars(cls).keys() & {"_eta", "at"} and "falls" not in vars(cls):
             cls.falls = False
 
     @abstractmethod
     def _eta(self, t: FloatArray) -> FloatArray:
-        """eta at labels t >= 0."""
+        """Return eta at labels t >= 0."""
 
     @property
     def per(self) -> Per:
@@ -58,18 +58,18 @@ class Steps(Declared, ABC):
     @overload
     def at(self, t: np.ndarray[Any, Any]) -> FloatArray: ...
     def at(self, t: Any) -> Any:
-        """The step size at label t, or at each of an array of labels."""
+        """Return the step size at label t, or at each of an array of labels."""
         labels = np.asarray(t)
         if labels.dtype.kind not in "iuf" or not bool(np.all(labels >= 0)):
             raise UsageError(f"a label must be 0 or more, got {t!r}")
-        with np.errstate(over="ignore"):  # a step that falls below every float is 0
+        with np.errstate(over="ignore"):  # a step that underflows is 0
             eta = self._eta(np.atleast_1d(labels).astype(np.float64))
         return eta if labels.ndim else float(eta[0])
 
 
 @dataclass(frozen=True)
 class ConstantSteps(Steps):
-    """eta at every label; `largest` says how large it may be.
+    """The same eta at every label; `largest` gives its limit.
 
     >>> ConstantSteps(0.0025).at(10**6)
     0.0025
@@ -83,7 +83,7 @@ class ConstantSteps(Steps):
 
     @staticmethod
     def largest(L: float, mu: float, tau: float, Delta: float = 1.0) -> float:
-        """The largest constant eta for a delay of tau: a/L, and no more than 1/(mu tau).
+        """Return the largest constant eta for a delay of tau: a/L, and at most 1/(mu tau).
 
         Paper [appconst], where Delta in (0, 1] is the sparsity, 1 for dense data::
 
@@ -101,9 +101,9 @@ class ConstantSteps(Steps):
         return min(a / L, 1 / (mu * tau) if mu * tau else math.inf)
 
     def largest_size(self, mu: float, d: int) -> int:
-        """The largest constant size s of rounds with this step size, when clients may run d rounds ahead.
+        """Return the largest constant round size s for this step size if clients may run d rounds ahead.
 
-        Paper [appconst] needs tau = (d+1) s <= 1/(eta mu)::
+        Paper [appconst] requires tau = (d+1) s <= 1/(eta mu)::
 
             s <= 1 / (eta mu (d+1))
 
@@ -111,7 +111,7 @@ class ConstantSteps(Steps):
         500
         """
         bound = 1 / (self.eta * real("mu", mu, above=0) * (whole("d", d) + 1))
-        size = math.floor(bound * (1 + 1e-12))  # a bound of 9.999999999999998 is a 10 that was rounded
+        size = math.floor(bound * (1 + 1e-12))  # a bound of 9.999999999999998 is a rounded 10
         if size < 1:
             raise UsageError(
                 f"no size is within 1/(eta mu (d+1)) = {bound:.3g}; lower eta to {1 / (mu * (d + 1)):.3g} or d"
@@ -129,7 +129,7 @@ class DiminishingSteps(Steps):
 
     eta0: Annotated[float, POSITIVE, "the step size is eta0 / (1 + beta t); t counts gradients over all clients"]
     beta: Annotated[float, NOT_NEGATIVE, "how fast the step size falls"]
-    root: Annotated[bool, NUMBER, "whether to use the square root of t in place of t"] = False
+    root: Annotated[bool, NUMBER, "use the square root of t in place of t"] = False
     per: PerKey = "round"
     falls = True
 
@@ -158,9 +158,9 @@ class CurvatureSteps(Steps):
 
 @dataclass(frozen=True)
 class TheoremSteps(Steps):
-    """The strongly convex theorem's step sizes; with t = s_0 + ... + s_{i-1} they are those of round i.
+    """The strongly convex theorem's step sizes; t = s_0 + ... + s_{i-1} gives that of round i.
 
-    Paper [thmsc], which takes it from Paper [lemstep] with a_0 = 12, q = 1 and E_t = 2 tau(t)::
+    Paper [thmsc], from Paper [lemstep] with a_0 = 12, q = 1 and E_t = 2 tau(t)::
 
         eta = (12/mu) / ( t + 2 M1 + sqrt( ((m+1)^2/4 + t) / ln((m+1)^2/4 + t) ) )
 

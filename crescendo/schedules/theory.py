@@ -1,7 +1,7 @@
-"""What the paper's theory promises a run: the strongly convex theorem for its own sizes, and the rate of constant steps.
+"""The paper's theory applied to a run: the strongly convex theorem for its own sizes, and the rate of constant steps.
 
-Both are about the sum of updates on a strongly convex problem, without noise. Neither refuses a run: one that goes beyond what is
-promised is run, and its certificate says so.
+Both assume the sum of updates on a strongly convex problem, without noise. Neither refuses a run: a run beyond the
+theory is allowed, and its certificate notes it.
 """
 
 import math
@@ -18,10 +18,10 @@ from crescendo.schedules.steps import ConstantSteps
 
 @dataclass(frozen=True)
 class Theorem:
-    """Paper [thmsc] for sizes that are its own, on an L-smooth (``smooth``) and mu-strongly convex (``convex``) problem.
+    """Paper [thmsc] for its own sizes, on an L-smooth (``smooth``) and mu-strongly convex (``convex``) problem.
 
-    ``blocks`` is the D of masks. ``bounds`` says whether the theorem's bound is about the run, which then takes its step sizes
-    too, without clipping and noise.
+    ``blocks`` is the D of masks. ``bounds`` is True if the theorem's bound covers the run, which then also uses its
+    step sizes, without clipping and noise.
     """
 
     smooth: float
@@ -46,14 +46,16 @@ class Theorem:
         masks = f", D = {self.blocks} blocks included" if self.blocks > 1 else ""
         yield f"The theorem's own sizes: m = {self.m}, M1 = {show(self.m1)}{masks}."
         if not self.bounds:
-            yield "Its bound on the distance from w* is about its own step sizes, without privacy, and so not about this run."
+            yield "Its bound on the distance from w* assumes its own step sizes, without privacy, and so is not about this run."
             return
         factor, reached = (
             "8 36^2 D G / mu^2" if self.blocks > 1 else "8 36^2 G / mu^2",
             math.log(gradients) >= self.log_t0,
         )
         verdict = (
-            "which this run reaches" if reached else "which this run does not reach: for it the bound is no promise"
+            "which this run reaches"
+            if reached
+            else "which this run does not reach, so the bound promises nothing for it"
         )
         yield f"E|w - w*|^2 is at most {factor} t / (t + 2 tau(t) - 1)^2 from t = T0 on. T0 is {_power(self.log_t0)}, {verdict}."
 
@@ -67,7 +69,7 @@ class ConstantRate:
         E|w_t - w*|^2  <=  2 (1 - rho)^t |w_0 - w*|^2  +  (4 eta (C1 + tau C2) / mu + 2 eta^2 C1 tau) G
         rho = a mu / L,    C1 = 1 + tau,    C2 = 1 + eta mu C1
 
-    The paper prints rho = a L / mu, which can be over 1; Leblond, whose theorem it is, has a mu / L.
+    The paper prints rho = a L / mu, which can exceed 1; Leblond's original theorem has a mu / L.
 
     >>> rate = ConstantRate(eta=0.001, smooth=1, convex=0.1, tau=40, d=1)
     >>> rate.holds, f"{rate.rho:.4g}", f"{rate.spread:.5g}"
@@ -82,12 +84,12 @@ class ConstantRate:
 
     @property
     def rho(self) -> float:
-        """The share of the squared distance that a gradient takes away."""
+        """The share of the squared distance that one gradient removes."""
         return self.eta * self.convex
 
     @property
     def spread(self) -> float:
-        """How far from w* the steps keep on wandering: the second term of the bound, over G."""
+        """The remaining squared distance from w*, over G: the second term of the bound."""
         c1 = 1.0 + self.tau
         c2 = 1.0 + self.rho * c1
         return 4 * self.eta * (c1 + self.tau * c2) / self.convex + 2 * self.eta**2 * c1 * self.tau
@@ -97,11 +99,11 @@ class ConstantRate:
         return all(one.holds for one in self.conditions())
 
     def bound(self, t: int, first: float, G: float) -> float:
-        """The bound after t gradients, with ``first`` = |w_0 - w*|^2."""
+        """Return the bound after t gradients, with ``first`` = |w_0 - w*|^2."""
         return 2 * (1 - self.rho) ** t * first + self.spread * G
 
     def conditions(self) -> Iterator[ScheduleCondition]:
-        """Is the step small enough for the delay, and the delay for the step?"""
+        """Yield the conditions that the step is small enough for the delay, and the delay for the step."""
         most, longest = (
             ConstantSteps.largest(self.smooth, self.convex, self.tau),
             1 / self.rho if self.rho else math.inf,
@@ -117,11 +119,11 @@ class ConstantRate:
         if self.holds:
             yield (
                 f"A constant step: E|w - w*|^2 is at most 2 (1 - {self.rho:.4g})^t |w_0 - w*|^2 + {self.spread:.4g} G; "
-                "the second term stays, however long the run."
+                "the second term remains in a run of any length."
             )
             return
         step, delay = self.conditions()
-        ways = f"eta = {step.left * (1 - 6e-5):.5g} would pass"  # not above the limit when it is rounded
+        ways = f"eta = {step.left * (1 - 6e-5):.5g} would pass"  # stays below the limit after rounding
         if not delay.holds and (size := self._largest_size()) is not None:
             ways += f", and rounds of {size:,} gradients would keep the delay within 1 / (eta mu)"
         yield f"No rate of convergence is promised for this constant step: {ways}."
@@ -134,7 +136,7 @@ class ConstantRate:
 
 
 def _power(log: float) -> str:
-    """e^log for a sentence: T0 is beyond what floats hold.
+    """Format e^log for a message: T0 exceeds floats.
 
     >>> _power(math.log(5000)), _power(146.0)
     ('5,000', 'about 10^63')

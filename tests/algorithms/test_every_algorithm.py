@@ -242,7 +242,7 @@ def test_what_a_rival_cannot_do_is_refused_before_any_data_are_read(name: str) -
         crescendo.simulate(missing, options={"step_scale": 2.0}, out="anywhere")
     if not ALGORITHMS[name].private:
         private = {"mechanism": "minibatch", "sigma": 1.0, "delta": 1e-5, "clip": 1.0, "records": 60}
-        with pytest.raises(crescendo.ConfigError, match=f"clients of {name} send, so that it gets no epsilon"):
+        with pytest.raises(crescendo.ConfigError, match=f"messages of {name}'s clients, so it has no epsilon"):
             crescendo.simulate({**missing, "privacy": private}, algorithm=name)
 
 

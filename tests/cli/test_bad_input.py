@@ -183,7 +183,7 @@ def test_a_wrong_value_is_answered_with_its_sentence(override: str, sentence: st
 WRONG_TOGETHER = [
     (
         ["schedule.wait={tau = 5}"],
-        "the schedule fails 'liveness' in round 0: tau(8) = 5 <= s_0 - 1 = 9, so clients could wait for ever; what would pass: "
+        "the schedule fails 'liveness' in round 0: tau(8) = 5 <= s_0 - 1 = 9, so clients could wait forever; what would pass: "
         "schedule.wait.tau = 29.001, or at most 5 gradients in round 0 (schedule.sizes), or schedule.wait = {rounds = 1}, "
         "which always passes",
     ),

@@ -118,7 +118,7 @@ def test_terms_hold_the_hash_of_our_file_and_a_client_allows_it_by_its_name() ->
 @pytest.mark.parametrize(
     ("name", "options", "sentence"),
     [
-        ("lenet", {}, r"lenet reads grey images of 28 x 28, 784 numbers, and these records have 12; take mlp"),
+        ("lenet", {}, r"lenet reads grey images of 28 x 28, 784 numbers, but these records have 12; use mlp"),
         ("mlp", {"hidden": 0}, "layers have a whole number of outputs, 1 or more; got hidden = 0"),
         ("mlp", {"activation": "sigmoid"}, "objective.options.activation must be 'relu' or 'tanh', not 'sigmoid'"),
         ("mlp", {"spread": 0}, "objective.options.spread must be a number above 0, not 0"),

@@ -234,7 +234,7 @@ def test_jax_code_that_leaves_its_program_is_refused(loss: Any) -> None:
     model = crescendo.jax.model(loss, np.zeros(FEATURES, np.float32))
     model.programs(SAMPLE)  # as a gradient makes them
     with pytest.raises(
-        Refused, match=rf"{loss.__name__} has a \w*(callback|print) in it, which may keep what it has seen"
+        Refused, match=rf"{loss.__name__} has a \w*(callback|print) in it, which may keep records on the host"
     ):
         model.refuse_callbacks()
     model = crescendo.jax.model(loss, np.zeros(FEATURES, np.float32))

@@ -115,7 +115,7 @@ def test_mistakes_are_answered_as_for_logistic() -> None:
         simulate(small("objective.kind=least", "data.source=iris"))
     with pytest.raises(ConfigError, match=r"data.classes has 3 labels, and least squares needs exactly two; name two"):
         terms_text(read(case(objective={"kind": "least"}, data={"classes": [1, 2, 3]})))
-    with pytest.raises(ConfigError, match=r"data.classes is missing; a sum of parts has a part for each class"):
+    with pytest.raises(ConfigError, match=r"data.classes is missing; a sum of parts has weights for each class"):
         build_terms(terms_text(read(case(objective={"kind": "parts"}))))
     assert f"| `objective.kind` | {one_of(*OBJECTIVES, *NETS_AND_FILES)} |" in reference()
 

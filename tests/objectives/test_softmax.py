@@ -261,7 +261,7 @@ def test_terms_hold_its_classes_and_a_model_beyond_all_bounds_is_refused() -> No
     assert made.objective == Softmax(4, asked["objective"]["l2"], classes=3) and made.learns == ("softmax",)
     with pytest.raises(Refused, match="too large"):
         build_terms(text.replace('"features":4', '"features":50000000'))
-    with pytest.raises(ConfigError, match=r"data.classes is missing; softmax regression has a part for each class"):
+    with pytest.raises(ConfigError, match=r"data.classes is missing; softmax regression has weights for each class"):
         asked["data"].pop("classes")
         crescendo.config.to_terms.terms_text(read(asked))
 

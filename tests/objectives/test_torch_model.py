@@ -572,7 +572,7 @@ def test_a_loss_of_ones_own_reads_what_it_likes() -> None:
             "all must be float32, or all float64",
         ),
         (nn.Sequential(nn.Linear(36, 3), nn.BatchNorm1d(3, affine=False).double()), "has other floats"),
-        (nn.Flatten(), "no parameter that is trained"),
+        (nn.Flatten(), "no trainable parameter"),
         (nn.Sequential(nn.Flatten(), nn.Linear(36, 3).half()), "parameters of float16; all must be float32"),
         (
             nn.Sequential(nn.Flatten(), nn.Linear(35, 3)),

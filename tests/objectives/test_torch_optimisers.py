@@ -126,7 +126,7 @@ def test_dropout_is_refused_by_minibatch_and_not_by_batch_clip() -> None:
         ({"optimiser": "lion"}, 'optimizer must be "sgd" or "adam"'),
         ({"momentum": 1.0}, "momentum must be a number"),
         ({"momentum": "much"}, "momentum must be a number"),
-        ({"optimiser": "adam", "momentum": 0.9}, "a momentum of its own"),
+        ({"optimiser": "adam", "momentum": 0.9}, "its own momentum"),
     ],
 )
 def test_what_is_no_optimiser_is_refused_in_a_sentence(options: dict[str, Any], says: str) -> None:

@@ -64,7 +64,7 @@ def test_the_schedule_says_what_auto_became_and_why() -> None:
     notes = prepare(read(run_file()), data=data()).certificate.notes
     assert (
         notes[0].startswith('steps = "auto" became {kind = "diminishing", eta0 = ')
-        and "What limits eta0 is" in notes[0]
+        and "The limit on eta0 is" in notes[0]
     )
     agreement, _ = certified(read(served()))
     assert agreement.schedule.notes[0].startswith('steps = "auto" became')

@@ -299,7 +299,7 @@ def test_equal_epsilon_is_each_algorithms_own_noise_and_equal_noise_its_own_epsi
 
 
 def test_an_algorithm_without_a_certificate_is_refused_before_anything_is_written(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="no certificate is about what clients of fedbuff send"):
+    with pytest.raises(ConfigError, match="no certificate covers the messages of fedbuff's clients"):
         compare(SMALL, ["fedbuff"], overrides=[PRIVATE], out=tmp_path / "study")
     assert not (tmp_path / "study").exists()
 

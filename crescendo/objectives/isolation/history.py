@@ -1,9 +1,9 @@
-"""Look for memory: drive a model's code through a long history of made-up records, with nothing put back in between.
+"""Search for memory: drive a model's code through a long history of made-up records, without restoring it in between.
 
-The gradient of a record must be the same at any time. `pristine` makes memory harmless while a round is computed; looking for it
-refuses a model that, isolated, would learn a different thing than its author meant. A history has some two thousand records in
-changing order, at several models, and now and then scores all of them. Each record is in a new object, which soon lies where an
-earlier one lay. A memory that begins later is not found, and is harmless.
+The gradient of a record must be the same at any time. `pristine` makes memory harmless while a round is computed;
+looking for it refuses a model that, isolated, would learn a different thing than its author meant. A history has some
+two thousand records in changing order, at several models, and now and then scores all of them. Each record is in a
+new object, which soon lies where an earlier one lay. A memory that begins later is not found, and is harmless.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 _Says: TypeAlias = "Callable[[OwnModel, Floats, Records], Floats]"
 
-RECORDS = 2048  # that a model is shown at least, unless that takes too long
-SECONDS = 1.0  # that the looking may take
+RECORDS = 2048  # shown to a model at least, unless that takes too long
+SECONDS = 1.0  # limit of the search
 _DISTINCT = 64  # made-up records
 _MODELS = 4
 _TOGETHER = 16  # records of a round, and of a call of code that is shown many
@@ -41,9 +41,10 @@ def remembers(
     records: int = RECORDS,
     seconds: float = SECONDS,
 ) -> str | None:
-    """Return how memory shows in a model, as the rest of a sentence, or None.
+    """Return the sign of memory in a model, as the rest of a sentence, or None.
 
-    The code is looked at without its isolation, and left as it was. ``by_record`` looks at gradients, else at rounds of steps.
+    The code runs without its isolation, and is restored afterwards. ``by_record`` compares gradients, otherwise
+    rounds of steps.
     """
     goal.isolate()
     made_up, says = _made_up(sample), _gradient if by_record else _round
@@ -71,7 +72,7 @@ def remembers(
 
 
 def _made_up(sample: Records) -> Records:
-    """More records like those of a sample; half of them are as large as unscaled ones may be."""
+    """Return more records like a sample's; half of them have the scale of unscaled data."""
     rng = np.random.Generator(np.random.Philox(1))
     x = rng.random((_DISTINCT, sample.features))
     x[1::2] *= 10 ** rng.uniform(-1, 1, (len(x[1::2]), 1))
@@ -79,26 +80,26 @@ def _made_up(sample: Records) -> Records:
 
 
 def _models(start: Floats) -> list[Floats]:
-    """The first model and some beside it: releases move it."""
+    """Return the first model and some near it, since releases move it."""
     rng = np.random.Generator(np.random.Philox(2))
     return [start + (k > 0) * 0.1 * rng.standard_normal(len(start)) for k in range(_MODELS)]
 
 
 def _groups(together: int) -> list[Ints]:
-    """The records that are shown at a time."""
+    """Return the groups of records shown together."""
     order = np.random.Generator(np.random.Philox(3)).permutation(_DISTINCT)
     return [order[low : low + together] for low in range(0, _DISTINCT, together)]
 
 
 def _turns(groups: int) -> Iterator[int]:
-    """All groups in changing order, again and again."""
+    """Yield all groups in changing order, repeatedly."""
     rng = np.random.Generator(np.random.Philox(4))
     while True:
         yield from rng.permutation(groups).tolist()
 
 
 def _tried(says: _Says, goal: OwnModel, start: Floats, records: Records) -> Floats | None:
-    """None where the code fails, which counts as a gradient of 0 and as a round that moves nothing."""
+    """Return the result; None if the code fails, which counts as a gradient of 0 or a round without movement."""
     try:
         with np.errstate():
             return says(goal, start.copy(), records)
@@ -111,7 +112,7 @@ def _gradient(goal: OwnModel, start: Floats, records: Records) -> Floats:
 
 
 def _round(goal: OwnModel, start: Floats, records: Records) -> Floats:
-    """How far a round of one small step a record, on a new stepper, moves the model."""
+    """Return the displacement by a round of one small step per record, on a new stepper."""
     count = len(records)
     slots = Slots(np.arange(count), np.full(count, 0.01), np.arange(1, count + 1))
     try:

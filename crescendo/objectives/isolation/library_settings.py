@@ -1,8 +1,8 @@
-"""Put back the settings of libraries that a user's own code may change: one that lasts beyond a call could tell of a record.
+"""Restoring of library settings that a user's own code may change: a lasting setting could reveal a record.
 
-What a library keeps cannot be known in full. These are the settings that model code does change: those of torch, warnings,
-decimals, numpy's printing and the environment, and attributes that the code sets on a library's module. Each is noted only
-where the code names what changes it.
+What a library keeps cannot be known in full. These are the settings that model code does change: those of torch,
+warnings, decimals, numpy's printing and the environment, and attributes that the code sets on a library's module.
+Each is noted only where the code names what changes it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ _Set: TypeAlias = Callable[[Any], Any]
 
 
 def settings(names: Collection[str], libraries: Iterable[ModuleType], stored: Collection[str]) -> list[Back]:
-    """Note the settings that code with these names may change, where it reaches these libraries and sets these attributes.
+    """Note the settings that code with these names may change, where it reaches these libraries and sets these
+    attributes.
 
     >>> before = decimal.getcontext().prec
     >>> (back,) = settings({"getcontext"}, [decimal], {"prec"})[:1]
@@ -77,7 +78,7 @@ def _set_filters(saved: list[Any]) -> None:
     filters: Any = warnings.filters
     filters[:] = saved
     with warnings.catch_warnings():
-        pass  # whose end forgets what was decided by the filters before
+        pass  # its end clears the cache of the previous filters' decisions
 
 
 def _of_torch() -> Iterator[tuple[set[str], _Get, _Set]]:

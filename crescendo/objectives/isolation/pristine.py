@@ -1,23 +1,25 @@
 """Isolate one record from another: put everything that a user's own code can reach back to its state before any record.
 
-A certificate needs that the gradient of a record depends on the model and that record alone. Code may keep records in its object,
-in the class, in a global, a closure, a default argument, a cache or a generator of random numbers; a copy of the object alone
-leaves most of these shared. It cannot be proved from outside that code never does so, and a check of some calls would certify a
-memory that begins later, such as a mean over a million records. Isolation makes memory harmless: before every call, everything
-that the code can reach returns to its state at set-up, when the code had seen terms and made-up records only.
+A certificate needs that the gradient of a record depends on the model and that record alone. Code may keep records in
+its object, in the class, in a global, a closure, a default argument, a cache or a generator of random numbers; a copy
+of the object alone leaves most of these shared. It cannot be proved from outside that code never does so, and a check
+of some calls would certify a memory that begins later, such as a mean over a million records. Isolation makes memory
+harmless: before every call, everything that the code can reach returns to its state at set-up, when the code had seen
+terms and made-up records only.
 
-How. `Pristine` follows all that the code of an object or function can name: attributes, slots, classes, the globals that its
-functions use, closures, defaults, and modules other than libraries. It notes the contents of each thing that can change, once,
-and writes them back in place (`put_back`). Nothing is copied deeply, as the parts of a container are restored by themselves, and
-identities stay: two names of one list both see it restored. A thing that Python cannot open (a tensor, an iterator) is replaced
-by a deep copy each time. A model is refused at set-up if it keeps a thing without a copy (a generator, an open file, a
-connection). An array of more than a megabyte is locked: code that writes into it fails, and the record counts as a gradient of
-0, which depends on that record alone.
+How. `Pristine` follows all that the code of an object or function can name: attributes, slots, classes, the globals
+that its functions use, closures, defaults, and modules other than libraries. It notes the contents of each thing that
+can change, once, and writes them back in place (`put_back`). Nothing is copied deeply, as the parts of a container
+are restored by themselves, and identities stay: two names of one list both see it restored. A thing that Python
+cannot open (a tensor, an iterator) is replaced by a deep copy each time. A model is refused at set-up if it keeps a
+thing without a copy (a generator, an open file, a connection). An array of more than a megabyte is locked: code that
+writes into it fails, and the record counts as a gradient of 0, which depends on that record alone.
 
-Why not a process. A fork for each record would also forget the state that libraries keep in C, but takes 1 ms in a small process
-and 4.5 ms beside a gigabyte of records, 10 to 200 times the gradient of a small model, and is unsafe with the threads of gRPC,
-torch or XLA. Restoring does not reach the state inside libraries, files, sockets, the environment, other processes and threads,
-nor code that hides on purpose (frames, the garbage collector, ctypes). `history` looks for memory in any of these.
+Why not a process. A fork for each record would also forget the state that libraries keep in C, but takes 1 ms in a
+small process and 4.5 ms beside a gigabyte of records, 10 to 200 times the gradient of a small model, and is unsafe
+with the threads of gRPC, torch or XLA. Restoring does not reach the state inside libraries, files, sockets, the
+environment, other processes and threads, nor code that hides on purpose (frames, the garbage collector, ctypes).
+`history` looks for memory in any of these.
 """
 
 from __future__ import annotations
@@ -81,7 +83,7 @@ _ATOMS = (
 )
 _HARMLESS = (type(threading.Lock()), type(threading.RLock()))  # they keep no record
 _UNCHANGING = (int, float, complex, str, bytes)  # apart from attributes that a subclass gives them
-_ELSEWHERE = ("parent", "manager", "root", "stream", "lock")  # of a log: what belongs to others, or keeps no record
+_ELSEWHERE = ("parent", "manager", "root", "stream", "lock")  # of a logger: parts of other loggers, or without records
 _BY_TEXT = frozenset(
     {"getattr", "setattr", "delattr", "vars"}
 )  # with these, code names attributes that it does not spell out
@@ -91,7 +93,7 @@ _UNLOCKING = frozenset({"setflags", "writeable"})
 class Pristine:
     """The state of all that the code of ``roots`` reaches. A ``with`` block begins and ends with that state.
 
-    ``apart`` are things that the caller copies by itself.
+    ``apart`` are things that the caller copies.
 
     >>> class Mean:
     ...     seen = []
@@ -113,13 +115,13 @@ class Pristine:
         self._opaque: set[int] = set()
         self._back: list[Back] = []
         self._locked: list[Array] = []
-        self._read_only = False  # whether an array is kept that is
+        self._read_only = False  # True if a read-only array is kept
         self._modules: list[ModuleType] = []
         self._names: set[str] = set()
-        self._stored: set[str] = set()  # names of attributes that the code sets
+        self._stored: set[str] = set()  # attribute names that the code sets
         self._own = frozenset(
             name for root in roots for name in packages_of(root)
-        )  # an installed model is no library either
+        )  # an installed model is not a library either
         try:
             for root in roots:
                 if self._follow(root, ""):
@@ -131,20 +133,20 @@ class Pristine:
             raise self._refused("nests what it keeps too deeply to be put back between records") from None
         if (self._locked or self._read_only) and self._names & _UNLOCKING:
             raise self._refused("changes whether arrays may be written, and keeps some that may not")
-        self._locked.sort(key=lambda array: not array.flags.owndata)  # a view is unlocked after what it is a view of
+        self._locked.sort(key=lambda array: not array.flags.owndata)  # a view is unlocked after its base
         self._add_generators()
         self._back += settings(self._names, self.libraries, self._stored)
 
     @property
     def libraries(self) -> list[ModuleType]:
-        """The modules of others that the code names, which are left as they are."""
+        """Return the library modules that the code names, which are not followed."""
         return [one for one in self._met.values() if isinstance(one, ModuleType) and self._is_library(one)]
 
     def _is_library(self, module: ModuleType) -> bool:
         return package(module.__name__) not in self._own and is_library_of(module)
 
     def in_libraries(self) -> dict[str, dict[str, Any]]:
-        """What these modules hold now."""
+        """Return the present contents of these modules."""
         return {module.__name__: dict(vars(module)) for module in self.libraries}
 
     def __enter__(self) -> None:
@@ -170,10 +172,10 @@ class Pristine:
     def _refused(self, says: str) -> Refused:
         return Refused(f"{self._name} {says}, so no privacy can be certified for it")
 
-    # -- what is followed ---------------------------------------------------------------------------------------------
+    # -- following ----------------------------------------------------------------------------------------------------
 
     def _follow(self, value: Any, where: str) -> bool:
-        """Take note of a value and of all that it reaches. Whether it must be replaced by a copy, as it cannot be opened."""
+        """Note a value and all that it reaches; return True if it cannot be opened and must be replaced by a copy."""
         if value is put_back.NOTHING or id(value) in self._apart or _is_atom(value):
             return False
         if id(value) in self._met:
@@ -188,7 +190,7 @@ class Pristine:
         return True
 
     def _noted(self, value: Any, where: str) -> bool:
-        """Take note of one value by its kind. False of one that cannot be opened."""
+        """Note one value by its kind; return False if it cannot be opened."""
         if isinstance(value, tuple | frozenset | MappingProxyType):
             inside = list(value.items()) if isinstance(value, MappingProxyType) else list(value)
             opaque = [self._follow(one, where) for one in inside]
@@ -212,14 +214,14 @@ class Pristine:
         return self._is_constant(value, where)
 
     def _is_constant(self, value: Any, where: str) -> bool:
-        """Whether copies are the thing itself; refused if there are none."""
+        """Return True if copying returns the thing itself; refuse a thing without copies."""
         if type(value).__module__.partition(".")[0] in ("jaxlib", "_abc"):
             return True  # arrays that cannot change
         try:
             constant = copy.deepcopy(value) is value
         except Exception:
             raise self._kept(value, where) from None
-        if constant and not is_library_class(type(value)):  # it says so itself
+        if constant and not is_library_class(type(value)):  # by its own claim only
             if not isinstance(value, _UNCHANGING):
                 raise self._kept(value, where)
             self._attributes(value, where)
@@ -301,7 +303,7 @@ class Pristine:
         self._back.append(put_back.cell(cell, self._opaque))
 
     def _named(self, inside: dict[str, Any], names: Collection[str]) -> None:
-        """These names of a module, some of which may not be there yet."""
+        """Follow these names of a module, some of which may not exist yet."""
         for name in names & inside.keys():
             self._follow(inside[name], name)
         self._back.append(put_back.names(inside, names, self._opaque))
@@ -323,7 +325,7 @@ class Pristine:
             self._modules.append(module)
 
     def _follow_modules(self) -> None:
-        """Follow the attributes of the user's modules that any of the code names, until these name no more."""
+        """Follow the attributes of the user's modules that any of the code names, until no new names appear."""
         done = -1
         while done != (done := len(self._names) + len(self._modules)):
             for module in tuple(self._modules):
@@ -335,7 +337,7 @@ class Pristine:
                 self._back.append(put_back.no_more(vars(module)))
 
     def _attributes_of(self, module: ModuleType) -> set[str]:
-        """The attributes that the code may reach: those that it names, or all if it can do so without naming them."""
+        """Return the attributes that the code may reach: those it names, or all if it can reach unnamed ones."""
         named = self._names & vars(module).keys()
         if not self._names & _BY_TEXT:
             return named
@@ -364,15 +366,15 @@ class Pristine:
         torch = sys.modules.get("torch")
         if torch is None or not isinstance(kept, torch.Tensor) or isinstance(kept, torch.nn.UninitializedParameter):
             raise self._kept(reference, where)
-        self._back.append(put_back.tensor(kept))  # an LSTM refers to its weights so
+        self._back.append(put_back.tensor(kept))  # as an LSTM refers to its weights
 
     def _universal(self, function: np.ufunc, where: str) -> None:
-        """Follow the function of Python that numpy made this one of, if it did; only the garbage collector knows it."""
+        """Follow the Python function behind a numpy ufunc, if any; only the garbage collector can find it."""
         for one in gc.get_referents(function):
             self._follow(one, where)
 
     def _log(self, log: Any, where: str) -> None:
-        """A logger or a handler of a library: its settings and what it gathers; a user's handlers, too, may keep anything."""
+        """Follow a library's logger or handler: its settings and records; a user's handlers may keep anything too."""
         if not is_library_class(type(log)):
             self._attributes(log, where)
             return
@@ -394,7 +396,7 @@ class Pristine:
             self._attributes(generator, where)
 
     def _add_generators(self) -> None:
-        """Those of the libraries that the code names, which belong to all."""
+        """Add the global generators of the libraries that the code names."""
         if "random" in self._names or "seed" in self._names:
             self._bits(np.random.mtrand._rand, "numpy.random")
             self._python_random(getattr(random, "_inst"), "random")  # noqa: B009 (no stub has it)
@@ -426,7 +428,7 @@ _KINDS: tuple[tuple[Any, Callable[[Pristine, Any, str], None]], ...] = (
 
 
 def _is_atom(value: Any) -> bool:
-    """Whether a value cannot change, or keeps no record. A user's subclass of such a type may."""
+    """Return True if a value cannot change, or cannot keep a record; a user's subclass of such a type may."""
     kind = type(value)
     return (
         kind in _ATOMS
@@ -436,12 +438,12 @@ def _is_atom(value: Any) -> bool:
 
 
 def _kept_in_c(value: Any) -> str:
-    """The class of Python or of a library that a user's object is built on."""
+    """Return the Python or library class on which a user's object is built."""
     return next(kind.__name__ for kind in type(value).__mro__ if is_library_class(kind))
 
 
 def _is_plain(kind: type) -> bool:
-    """Whether an object of the class has attributes and slots, and nothing that is kept in C."""
+    """Return True if objects of the class have only attributes and slots, and no state in C."""
     made = [base for base in kind.__mro__ if "__slots__" in vars(base)]
     slots = sum(isinstance(slot, MemberDescriptorType) for base in made for slot in vars(base).values())
     extra = slots + (kind.__dictoffset__ > 0) + (kind.__weakrefoffset__ > 0)

@@ -1,7 +1,8 @@
 """Put each kind of thing back in place: note its contents, and return a function that restores them.
 
-The parts of a container are restored by themselves, so a note is shallow. Things in ``opaque``, by id, cannot be restored: a
-deep copy takes their place each time; one ``memo`` for all copies of a time keeps two names of one thing the same thing.
+The parts of a container are restored separately, so a note is shallow. Things in ``opaque``, by id, cannot be
+restored: a deep copy replaces them each time; one ``memo`` for all copies of a restore keeps two names of one thing
+identical.
 """
 
 from __future__ import annotations
@@ -78,7 +79,7 @@ def elements(inside: set[Any], opaque: Collection[int]) -> Back:
 
 
 def tensor(one: Any) -> Back:
-    """A tensor of torch that others only refer to, so that a copy cannot take its place."""
+    """A torch tensor that other objects refer to, so that a copy cannot replace it."""
     torch: Any = sys.modules["torch"]
     saved = one.detach().clone()
 
@@ -127,7 +128,7 @@ def layout(array: Array) -> Back:
 
 
 def no_more(inside: dict[str, Any]) -> Back:
-    """Names that a module did not have."""
+    """Names to remove from a module that did not have them."""
     saved = frozenset(inside)
 
     def back(memo: Memo) -> None:
@@ -138,7 +139,7 @@ def no_more(inside: dict[str, Any]) -> Back:
 
 
 def names(inside: dict[str, Any], wanted: Collection[str], opaque: Collection[int]) -> Back:
-    """Some names of a module, of which not all may be there yet."""
+    """Some names of a module, not all of which may exist yet."""
     saved = [(name, inside.get(name, NOTHING)) for name in wanted]
     copied = {name for name, one in saved if id(one) in opaque}
 
@@ -177,7 +178,7 @@ def own_attributes(kind: type, opaque: Collection[int]) -> Back:
 
 
 def class_of(value: Any) -> Back:
-    """The class of an object, which may become another's."""
+    """The class of an object, which code may change."""
     kind = type(value)
 
     def back(memo: Memo) -> None:
@@ -188,7 +189,7 @@ def class_of(value: Any) -> Back:
 
 
 def dictionary_of(value: Any) -> Back:
-    """The dictionary that has the attributes of an object; its contents are restored by themselves."""
+    """The attribute dictionary of an object; its contents are restored separately."""
     inside = value.__dict__
 
     def back(memo: Memo) -> None:

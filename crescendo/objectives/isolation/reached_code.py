@@ -1,4 +1,4 @@
-"""Whose code something is, and which names outside of it a function uses: `pristine` follows a user's own code alone."""
+"""Ownership of code, and the outside names that a function uses: `pristine` follows only the user's own code."""
 
 from __future__ import annotations
 
@@ -18,12 +18,14 @@ _FRAMEWORKS = sys.stdlib_module_names | {
     *("crescendo", "numpy", "scipy", "pandas", "sklearn", "torch", "torchvision", "torchaudio", "transformers"),
     *("jax", "jaxlib", "flax", "equinox", "haiku", "optax", "numba"),
 }
-_UNSEEN = frozenset({"eval", "exec", "globals", "__import__"})  # with these, code reaches names that it does not say
+_UNSEEN = frozenset(
+    {"eval", "exec", "globals", "__import__"}
+)  # with these, code reaches names that it does not spell out
 
 
 @lru_cache(maxsize=4096)
 def is_library(file: str) -> bool:
-    """Whether a file is of this package, of Python or of an installed library; code without a file is the user's.
+    """Return True for a file of this package, of Python or of an installed library; code without a file is the user's.
 
     >>> is_library(dis.__file__), is_library("models/own.py"), is_library("<string>")
     (True, False, False)
@@ -34,7 +36,7 @@ def is_library(file: str) -> bool:
 
 
 def is_library_module(module: ModuleType) -> bool:
-    """Whether a module is no code of the user's: one without a file is built into Python."""
+    """Return True if a module is not the user's code; a module without a file is built into Python."""
     file = getattr(module, "__file__", None)
     if file is None:
         return module.__name__ != "__main__"
@@ -42,7 +44,7 @@ def is_library_module(module: ModuleType) -> bool:
 
 
 def is_library_class(kind: type) -> bool:
-    """Whether a class is what the library that it names has under its name: a user's file may be called as a library is."""
+    """Return True if the library named by a class has this class under its name: a user's file may share a library's name."""
     found: Any = sys.modules.get(kind.__module__)
     if found is None or not is_library_module(found):
         return False
@@ -52,12 +54,12 @@ def is_library_class(kind: type) -> bool:
 
 
 def package(module: str | None) -> str:
-    """The outermost package of a module."""
+    """Return the outermost package of a module."""
     return (module or "").partition(".")[0]
 
 
 def packages_of(root: Any) -> set[str]:
-    """The packages that the code of a model comes from: they are the user's, installed or not. Frameworks are not.
+    """Return the packages of a model's code, which count as the user's even if installed; frameworks do not.
 
     >>> packages_of(dis.Bytecode("1")), packages_of(type("Model", (), {"__module__": "clinic.models"})())
     (set(), {'clinic'})
@@ -69,7 +71,7 @@ def packages_of(root: Any) -> set[str]:
 
 @lru_cache(maxsize=4096)
 def global_names(code: CodeType) -> frozenset[str]:
-    """The globals that a function and the functions within it read, write or delete.
+    """Return the globals that a function and its inner functions read, write or delete.
 
     >>> sorted(global_names(compile("lambda x: len(x) + seen.count", "", "eval")))
     ['len', 'seen']
@@ -81,13 +83,13 @@ def global_names(code: CodeType) -> frozenset[str]:
 
 @lru_cache(maxsize=4096)
 def all_names(code: CodeType) -> frozenset[str]:
-    """The same with every attribute and module that the code names."""
+    """Return the same plus every attribute and module that the code names."""
     return frozenset(name for part in _parts(code) for name in part.co_names)
 
 
 @lru_cache(maxsize=4096)
 def stored_names(code: CodeType) -> frozenset[str]:
-    """The attributes that a function and the functions within it set or delete."""
+    """Return the attributes that a function and its inner functions set or delete."""
     return frozenset(
         str(step.argval)
         for part in _parts(code)
@@ -97,7 +99,7 @@ def stored_names(code: CodeType) -> frozenset[str]:
 
 
 def unseen_by(code: CodeType, names: Mapping[str, Any]) -> str | None:
-    """What a function uses to reach things that it does not name, or None."""
+    """Return the name by which a function can reach unnamed things, or None."""
     if found := _UNSEEN & (global_names(code) - names.keys()):
         return min(found)
     if "import_module" in all_names(code):
@@ -108,13 +110,13 @@ def unseen_by(code: CodeType, names: Mapping[str, Any]) -> str | None:
 
 
 def imported_modules(code: CodeType, package: str | None) -> list[ModuleType]:
-    """The modules that a function imports when it runs; a user's own is imported now, to know the state that it begins in."""
+    """Return the modules that a function imports when it runs; import a user's own now, to know its initial state."""
     found = (_loaded(name) for name in _imported(code, package))
     return [module for module in found if module is not None]
 
 
 def _imported(code: CodeType, package: str | None) -> Iterator[str]:
-    """The full names of modules, and of what is taken from them, which may be modules, too."""
+    """Yield the full names of modules, and of the names imported from them, which may be modules too."""
     for part in _parts(code):
         steps = list(dis.get_instructions(part))
         for k, step in enumerate(steps):
@@ -134,14 +136,14 @@ def _dots(name: str) -> Iterator[int]:
 
 
 def _loaded(name: str) -> ModuleType | None:
-    """A module that is loaded, or can be and is a user's own."""
+    """Return a loaded module, or load a user's own."""
     if name not in sys.modules:
         try:
             spec = find_spec(name)
             if spec is None or spec.origin is None or not spec.has_location or is_library(spec.origin):
                 return None
             import_module(name)
-        except Exception:  # a name that is no module, or a module that fails: the function will see that by itself
+        except Exception:  # not a module, or a module that fails: the function will get the same error
             return None
     return sys.modules.get(name)
 

@@ -1,9 +1,9 @@
-"""Least squares, plain (l2 = 0) or ridge regression, over dense or CSR records: labels are numbers.
+"""Least squares, plain (l2 = 0) or ridge regression, over dense or CSR records with numeric labels.
 
     F(w) = sum_i p_i (z_i - y_i)^2 / 2 + l2/2 |w|^2,     z_i = w . (x_i, 1)
 
-With a public ``label_range`` (a, b) every label counts as the nearest number of it: a rule on each record alone, which is part of
-the terms. Private terms have one.
+With a public ``label_range`` (a, b) every label is clipped to the range, a rule on each record alone that is part of
+the terms. Private terms must have one.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from crescendo.objectives.weighting import shares
 if TYPE_CHECKING:
     from crescendo.data.records import Records
 
-_MOST = 1e60  # of a bound on labels: slopes and their products stay far from where floats lose bits
+_MOST = 1e60  # bound on labels, so that slopes and their products stay normal floats
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ class LeastSquares(MarginModel):
         return np.ones_like(slopes)
 
     def answers(self, w: Vector, data: Records) -> Floats:
-        """The number that the model says of each record."""
+        """Return the model's prediction for each record."""
         return self.margins(w, data.x)
 
     def evaluate(
@@ -96,10 +96,11 @@ class LeastSquares(MarginModel):
         weighted: npt.ArrayLike | None = None,
         metrics: Sequence[str] = ("loss", "rmse", "r2"),
     ) -> dict[str, Any]:
-        """Scores of one model, or of a stack of models (2-d, one a row): then arrays, the same bits as one by one.
+        """Score one model, or a stack of models (2-d, one per row), as arrays with the same bits as one by one.
 
-        The loss is the half mean square with L2, of labels brought into their range. "rmse" is the root of the mean squared error
-        and "r2" the share of the labels' variance that the model explains, of labels as they are; nan where they are all equal.
+        The loss is half the mean square with L2, for labels clipped to their range. "rmse" is the root of the mean
+        squared error and "r2" the explained share of the labels' variance, both for unclipped labels; "r2" is nan if
+        all labels are equal.
 
         >>> from crescendo.data.records import Records
         >>> data = Records(np.array([[1.0], [2.0], [3.0]]), np.array([1.0, 2.0, 6.0]))
@@ -115,7 +116,7 @@ class LeastSquares(MarginModel):
         return scored({name: found[name] for name in metrics}, w)
 
     def _score(self, w: Floats, data: Records, weights: Floats | None) -> tuple[float, float, float]:
-        with np.errstate(all="ignore"):  # a model that diverged shows in what comes out
+        with np.errstate(all="ignore"):  # a diverged model shows in the results
             z = self.margins(w, data.x)
             loss = float(np.average((z - self.labels_of(data.y)) ** 2, weights=weights)) / 2
             error = float(np.average((z - data.y) ** 2, weights=weights))
@@ -124,11 +125,12 @@ class LeastSquares(MarginModel):
 
 
 def _clipped_smoothness(norm_bound: float, clip: float) -> float:
-    """How smooth one record's clipped loss is: R^2, whatever the clip.
+    """Return the smoothness of one record's clipped loss: R^2 for any clip.
 
-    The clipped gradient of a record of length r = |(x, 1)| is h(z) (x, 1) with h(z) = z - y cut to +-C/r. h never falls and rises
-    by at most 1 for 1, so it is the slope of a convex function of z, Huber's, whose second derivative is at most 1. In w that is
-    a convex function that is r^2-smooth, and r <= R. Near z = y nothing is clipped, so that no smaller number would do.
+    The clipped gradient of a record of length r = |(x, 1)| is h(z) (x, 1), with h(z) = z - y cut to +-C/r. h never
+    falls and has slope at most 1, so it is the derivative of a convex function of z, Huber's, with second derivative
+    at most 1. In w this function is convex and r^2-smooth, and r <= R. Near z = y there is no clipping, so no smaller
+    number holds.
 
     >>> _clipped_smoothness(norm_bound=3.0, clip=0.1)
     9.0

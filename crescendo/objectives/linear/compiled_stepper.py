@@ -1,4 +1,4 @@
-"""The stepper of the regressions of ours: checks and lays out a round, then leaves it to the compiled loops.
+"""Stepper of the built-in regressions: checks and lays out a round, then runs the compiled loops.
 
 Importing this module loads numba.
 """
@@ -56,14 +56,16 @@ class CompiledStepper:
             self._lay_out(slots)
         slots.check(h0, h1, self._objective.size)
         block = slots.block or (0, self._objective.size)
-        if block != self._block:  # a scale belongs to one block; a round has one, so no cut inside a round comes here
+        if (
+            block != self._block
+        ):  # a scale belongs to one block, and a round has one block, so this never happens within a round
             self.translate(np.zeros(self._objective.size))
             self._block = block
         assert self._run is not None
         self._scale = self._run(self._u, self._scale, h0, h1)
 
     def _lay_out(self, slots: Slots) -> None:
-        """Check the rows, which compiled code trusts, and bind every argument that stays the same over the round."""
+        """Check the rows, which compiled code trusts, and bind the arguments that are constant over the round."""
         data, size, features = self._data, self._objective.size, self._objective.features
         if len(slots.rows) and not 0 <= slots.rows.min() <= slots.rows.max() < len(data):
             raise UsageError(f"a slot names a record outside 0..{len(data) - 1}")
@@ -87,6 +89,6 @@ class CompiledStepper:
 
 
 def _own(values: Any, kind: type) -> Array:
-    """A contiguous writable array of this type, so that a loop is compiled once and not again for read-only arguments."""
+    """Return a contiguous writable array of this type, so that a loop is not compiled again for read-only arguments."""
     array: Array = np.ascontiguousarray(values, dtype=kind)
     return array if array.flags.writeable else array.copy()

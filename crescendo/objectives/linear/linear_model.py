@@ -1,6 +1,7 @@
-"""What regressions of ours share: a model that is linear in (x, 1), over dense or CSR records, moved by compiled loops.
+"""Base of the built-in regressions: a model linear in (x, 1), over dense or CSR records, moved by compiled loops.
 
-The intercept is the last coordinate (softmax has one for each class), and L2 covers it: else F would not be l2-strongly convex.
+The intercept is the last coordinate (softmax has one per class). L2 covers it: otherwise F would not be l2-strongly
+convex.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from crescendo.data.records import Records
 
 Kernels = tuple[Callable[..., Any], Callable[..., Any]]  # for dense records and for sparse ones
-_admitted: WeakKeyDictionary[Any, set[Any]] = WeakKeyDictionary()  # the models that data were checked for
+_admitted: WeakKeyDictionary[Any, set[Any]] = WeakKeyDictionary()  # models for which the data were checked
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,7 @@ class LinearModel(ABC):
     features: int
     l2: float = 0.0
     intercept: bool = True
-    dtype: Any = "float64"  # of the local model while it moves; models come and go as float64
+    dtype: Any = "float64"  # of the moving local model; models are passed as float64
 
     about: ClassVar[str]
     metrics: ClassVar[tuple[str, ...]]
@@ -54,7 +55,7 @@ class LinearModel(ABC):
     def initial(self, rng: np.random.Generator) -> Floats:
         return np.zeros(self.size)
 
-    # -- what a regression says of itself ------------------------------------------------------------------------------
+    # -- defined by each regression ------------------------------------------------------------------------------------
 
     @property
     @abstractmethod
@@ -63,31 +64,31 @@ class LinearModel(ABC):
     @property
     @abstractmethod
     def kind(self) -> int:
-        """What the loops take last: whether a loss of one margin is squared, or how many classes there are."""
+        """The last argument of the loops: for a single margin, 1 if the loss is squared; otherwise the number of classes."""
 
     @abstractmethod
     def summing(self) -> Kernels:
-        """The loops that sum gradients. Importing them loads numba."""
+        """Return the loops that sum gradients. Importing them loads numba."""
 
     @abstractmethod
     def stepping(self) -> Kernels:
-        """The loops that take steps."""
+        """Return the loops that take steps."""
 
     @abstractmethod
     def check_labels(self, y: Floats) -> None:
-        """DataError for labels that are none of this model's."""
+        """Raise DataError for labels that this model cannot use."""
 
     @abstractmethod
     def evaluate(
         self, w: Vector, data: Records, weighted: npt.ArrayLike | None = None, metrics: Sequence[str] = ()
     ) -> dict[str, Any]:
-        """Scores of one model, or arrays of them for a stack of models: see `Objective`."""
+        """Score one model, or a stack of models as arrays: see `Objective`."""
 
     def labels_of(self, y: Floats) -> Floats:
-        """Labels as the loss takes them."""
+        """Return the labels in the form that the loss takes."""
         return y
 
-    # -- the same for all of them --------------------------------------------------------------------------------------
+    # -- shared by all -------------------------------------------------------------------------------------------------
 
     def gradient(
         self,
@@ -98,7 +99,8 @@ class LinearModel(ABC):
         block: Block | None = None,
         unit: float | None = None,
     ) -> Floats:
-        """Sum of the gradients of ``rows`` without the L2 part, each clipped over all coordinates if asked; the block's if given.
+        """Return the sum of the gradients of ``rows`` without L2, each optionally clipped over all coordinates; the
+        block's if given.
 
         With ``unit``, a power of two, each record's gradient is rounded to multiples of it, so that the sum is exact.
         """
@@ -106,7 +108,7 @@ class LinearModel(ABC):
         x: Any = data.x
         rows = np.ascontiguousarray(rows, dtype=np.int64)
         if len(rows) and not 0 <= rows.min() <= rows.max() < len(data):
-            raise UsageError(f"a record outside 0..{len(data) - 1} was asked for")
+            raise UsageError(f"there is no record outside 0..{len(data) - 1}")
         dense, sparse = self.summing()
         total, model = np.zeros(self.size), np.array(w, dtype=np.float64)
         rest = (self.features, self.labels_of(data.y), rows, clip or 0.0, unit or 0.0, self.kind)
@@ -123,7 +125,7 @@ class LinearModel(ABC):
         return CompiledStepper(self, data)
 
     def admit(self, data: Records) -> None:
-        """Refuse data the compiled loops would misread; looked at once."""
+        """Refuse data that the compiled loops would misread; checked once."""
         mine = (type(self), self.features, self.kind)
         if mine in _admitted.get(data, ()):
             return
@@ -139,7 +141,7 @@ class LinearModel(ABC):
         _admitted.setdefault(data, set()).add(mine)
 
     def stacked(self, w: Vector, metrics: Sequence[str]) -> Floats:
-        """Models as rows, however many; UsageError for what are none, or for a metric that there is not."""
+        """Return models as rows; raise UsageError for a wrong shape or an unknown metric."""
         if unknown := set(metrics) - set(self.metrics):
             raise UsageError(f"no metric {sorted(unknown)[0]!r}; choose from {', '.join(self.metrics)}")
         models = np.atleast_2d(np.asarray(w, dtype=np.float64))
@@ -148,10 +150,10 @@ class LinearModel(ABC):
         return models
 
     def penalties(self, models: Floats) -> Floats:
-        """l2/2 |w|^2 of models that are rows."""
+        """Return l2/2 |w|^2 of models given as rows."""
         return self.l2 / 2 * np.sum(models * models, axis=1) if self.l2 else np.zeros(len(models))
 
 
 def scored(scores: dict[str, Floats], w: Vector) -> dict[str, Any]:
-    """Numbers for one model, arrays for a stack of them."""
+    """Return scores as numbers for one model, and as arrays for a stack of models."""
     return scores if np.ndim(w) == 2 else {name: float(values[0]) for name, values in scores.items()}

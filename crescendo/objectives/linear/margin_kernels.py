@@ -1,14 +1,15 @@
-"""The compiled loops of losses of one margin z = w . (x, 1): steps and sums of gradients, sparse and dense.
+"""Compiled loops of losses of one margin z = w . (x, 1): steps and sums of gradients, sparse and dense.
 
-They are the same for the logistic loss and, ``squared``, for (z - y)^2 / 2: a gradient is the slope of the loss times (x, 1).
+They are the same for the logistic loss and, ``squared``, for (z - y)^2 / 2: a gradient is the slope of the loss times
+(x, 1).
 
-The local model is ``scale * u`` on the block ``lo <= j < hi`` and ``u`` elsewhere, so that the L2 shrink of a step costs
-one multiplication however long the model is. Everything that outlasts a slot is in ``u`` and ``scale``, which is why a
-segment may be cut anywhere without changing a bit. Models and values may be float32 or float64; all arithmetic is float64
-and is rounded once, when a coordinate is stored. ``u`` is one longer than there are features where there is an intercept.
+The local model is ``scale * u`` on the block ``lo <= j < hi`` and ``u`` elsewhere, so the L2 shrink of a step costs
+one multiplication for a model of any size. All state beyond a slot is in ``u`` and ``scale``, so a segment may be cut
+anywhere without changing a bit. Models and values may be float32 or float64; all arithmetic is float64, rounded once,
+when a coordinate is stored. With an intercept ``u`` has one more number than there are features.
 
-The step loops are written out rather than built from helpers: numba counts references to the arrays it hands to a
-function, and that made a sparse step three times as slow.
+The step loops are inlined instead of calling helpers: numba counts references to arrays passed to a function, which
+made a sparse step three times as slow.
 """
 
 import math
@@ -18,18 +19,18 @@ import numpy as np
 from crescendo.core.arrays import Array
 from crescendo.objectives.compiled import compiled
 
-# Outside these the scale is multiplied into u. Far from overflow in float32, and rarely met: once in 20/(eta l2) steps.
+# Outside this range the scale is multiplied into u. Far from overflow in float32, and rare: once in 20/(eta l2) steps.
 SMALLEST, LARGEST = 2.0**-30, 2.0**30
 
-HUGE = 1e220  # with clips from 1e-60 on, slopes of shorter records are normal floats
+HUGE = 1e220  # with clips of at least 1e-60, slopes of shorter records are normal floats
 
-U = np.uint64  # an index that may be negative is tested for it at every access
+U = np.uint64  # unsigned: a possibly negative index is tested at every access
 F = np.float64
 
 
 @compiled
 def _slope(margin: float, y: float, squared: bool) -> float:
-    """z - y, or d/dz log(1 + exp(-s z)) = -s / (1 + exp(s z)) without overflow, s = +1 for class 1 and -1 for class 0."""
+    """Return z - y, or d/dz log(1 + exp(-s z)) = -s / (1 + exp(s z)) without overflow, s = +1 for class 1, -1 for class 0."""
     if squared:
         return margin - y
     sign = 1.0 if y > 0.0 else -1.0
@@ -42,16 +43,16 @@ def _slope(margin: float, y: float, squared: bool) -> float:
 
 @compiled
 def _clipped(g: float, square: float, clip: float) -> float:
-    """The slope that makes the norm of g * (x, 1) at most ``clip``, given the square of the norm of (x, 1)."""
+    """Return the slope that limits the norm of g * (x, 1) to ``clip``, given the squared norm of (x, 1)."""
     norm = math.sqrt(square)
     return g if abs(g) * norm <= clip else math.copysign(clip / norm, g)
 
 
 @compiled
 def _clipped_with_care(g: float, clip: float, x: Array, ones: float) -> float:
-    """The same where slope or square is not finite: a gradient that is not finite counts as 0, and squares may overflow.
+    """Clip with a non-finite slope or square: a non-finite gradient counts as 0, but squares alone may overflow.
 
-    So does one of a record beyond HUGE: its slope would be a subnormal number, whose rounding can double a clipped gradient.
+    A record beyond HUGE also counts as 0: its slope would be subnormal, and rounding could double the clipped gradient.
     """
     unit, square = 1.0, 0.0
     for p in range(x.size):
@@ -68,7 +69,7 @@ def _clipped_with_care(g: float, clip: float, x: Array, ones: float) -> float:
 
 @compiled
 def _fold(u: Array, scale: float, lo: int, hi: int) -> None:
-    """Multiply the scale into the block; a zero or non-finite scale does there what it would do to the model."""
+    """Multiply the scale into the block; a zero or non-finite scale has the same effect there as on the model."""
     for j in range(lo, hi):
         u[j] *= scale
 
@@ -94,7 +95,7 @@ def advance_sparse(
     clip: float,
     squared: bool,
 ) -> float:
-    """Run slots h0..h1-1 on ``u`` in place; the new scale. ``clip`` 0: none. ``ends`` empty: one record per slot."""
+    """Run slots h0..h1-1 on ``u`` in place; return the new scale. ``clip`` 0: none. ``ends`` empty: one record per slot."""
     single, whole, last = ends.size == 0, lo == 0 and hi == u.size, U(features)
     intercept, moves = u.size > features, lo <= features < hi
     for h in range(h0, h1):
@@ -139,7 +140,7 @@ def advance_sparse(
                     _fold(u, scale, lo, hi)
                     scale = 1.0
             by = step * g / scale
-            if by == 0.0 and clip > 0.0:  # a gradient that counts as 0 must not touch the model: 0 * inf is not 0
+            if by == 0.0 and clip > 0.0:  # a gradient counted as 0 must not touch the model: 0 * inf is not 0
                 continue
             if whole:
                 for p in range(a, b):
@@ -251,8 +252,8 @@ def sum_sparse(
 ) -> None:
     """Add the gradients of ``rows`` at ``w``, each clipped unless ``clip`` is 0, to ``total``.
 
-    With a ``unit``, a power of two, each number of each gradient is rounded to a multiple of it, by adding and taking away a
-    float whose last bit is the unit: sums of multiples are exact, whatever their order, until they reach 2^53 of them.
+    With a ``unit``, a power of two, each number of each gradient is rounded to a multiple of it, by adding and
+    subtracting a float whose last bit is the unit. Sums of multiples below 2^53 units are exact in any order.
     """
     intercept, anchor = w.size > features, 1.5 * 2.0**52 * unit
     for i in range(rows.size):
@@ -267,7 +268,7 @@ def sum_sparse(
                 g = _clipped(g, square, clip)
             else:
                 g = _clipped_with_care(g, clip, values[indptr[r] : indptr[r + 1]], 1.0 if intercept else 0.0)
-                if g == 0.0:  # a value that is not finite must not meet it
+                if g == 0.0:  # must not be multiplied by a non-finite value
                     continue
         for p in range(indptr[r], indptr[r + 1]):
             total[indices[p]] += (g * F(values[p]) + anchor) - anchor

@@ -1,4 +1,4 @@
-"""What losses of one margin share: F(w) = sum_i p_i phi(z_i, y_i) + l2/2 |w|^2 with z_i = w . (x_i, 1) and phi convex in z."""
+"""Base of single-margin losses: F(w) = sum_i p_i phi(z_i, y_i) + l2/2 |w|^2, z_i = w . (x_i, 1), phi convex in z."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ class MarginModel(LinearModel):
 
     @abstractmethod
     def slopes(self, margins: Floats, y: Floats) -> Floats:
-        """d phi / dz of every record."""
+        """Return d phi / dz of every record."""
 
     @abstractmethod
     def curvatures(self, slopes: Floats) -> Floats:
-        """d^2 phi / dz^2 of every record, by its slope."""
+        """Return d^2 phi / dz^2 of every record, given its slope."""
 
     def summing(self) -> Kernels:
         from crescendo.objectives.linear.margin_kernels import sum_dense, sum_sparse
@@ -40,24 +40,24 @@ class MarginModel(LinearModel):
         return advance_dense, advance_sparse
 
     def mean_gradient(self, w: Vector, data: Records, weighted: npt.ArrayLike | None = None) -> Floats:
-        """The gradient of F, L2 included."""
+        """Return the gradient of F, L2 included."""
         self.admit(data)
         weights = shares(weighted, len(data))
         slopes = self.slopes(self.margins(w, data.x), data.y)
         return self.pulled(data.x, slopes / len(data) if weights is None else slopes * weights) + self.l2 * w
 
     def margins_and_slopes(self, w: Vector, data: Records) -> tuple[Floats, Floats]:
-        """z and d phi / dz of every record."""
+        """Return z and d phi / dz of every record."""
         z = self.margins(w, data.x)
         return z, self.slopes(z, data.y)
 
     def margins(self, w: Vector, x: Any) -> Floats:
-        """w . (x, 1) for every row of a matrix."""
-        with np.errstate(all="ignore"):  # a model that diverged shows in what comes out
+        """Return w . (x, 1) for every row of a matrix."""
+        with np.errstate(all="ignore"):  # a diverged model shows in the results
             margins: Floats = x @ np.asarray(w[: self.features], dtype=np.float64)
         return np.asarray(margins + w[self.features]) if self.intercept else margins
 
     def pulled(self, x: Any, slopes: Floats) -> Floats:
-        """The sum of slope * (x, 1) over the rows of a matrix."""
+        """Return the sum of slope * (x, 1) over the rows of a matrix."""
         gradient = np.asarray(x.T @ slopes)
         return np.append(gradient, slopes.sum()) if self.intercept else gradient

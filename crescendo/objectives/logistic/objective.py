@@ -2,7 +2,7 @@
 
     F(w) = sum_i p_i log(1 + exp(-y_i z_i)) + l2/2 |w|^2,     z_i = w . (x_i, 1)
 
-with y = +1 for records of class 1 and -1 for those of class 0. (Records whose labels are -1 and +1 themselves are read alike.)
+with y = +1 for records of class 1 and -1 for those of class 0. (Labels -1 and +1 are accepted too.)
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Logistic(MarginModel):
 
     def check_labels(self, y: Floats) -> None:
         if not (np.all((y == 0.0) | (y == 1.0)) or np.all(np.abs(y) == 1.0)):
-            raise DataError("logistic regression tells two classes apart; choose two with data.classes")
+            raise DataError("logistic regression takes two classes; choose two with data.classes")
 
     def slopes(self, margins: Floats, y: Floats) -> Floats:
         from scipy.special import expit
@@ -72,7 +72,7 @@ class Logistic(MarginModel):
         return np.asarray(np.abs(slopes) * (1 - np.abs(slopes)))
 
     def decide(self, w: Vector, data: Records) -> Ints:
-        """The place among the two classes that each record's margin speaks for: a margin of 0 for the second.
+        """Return the index of each record's predicted class; a margin of 0 means the second.
 
         >>> from crescendo.data.records import Records
         >>> Logistic(1).decide(np.array([1.0, 0.0]), Records(np.array([[-2.0], [3.0]]), np.zeros(2)))
@@ -87,10 +87,11 @@ class Logistic(MarginModel):
         weighted: npt.ArrayLike | None = None,
         metrics: Sequence[str] = ("loss", "accuracy"),
     ) -> dict[str, Any]:
-        """Scores of one model, or of a stack of models (2-d, one a row) in one pass: then arrays, the same bits as one by one.
+        """Score one model, or in one pass a stack of models (2-d, one per row), as arrays with the same bits as one
+        by one.
 
-        ``weighted``: row weights (see `weights_of_rows`), uniform if None. A margin of 0 counts as +1; one that is not
-        a number counts as wrong. "auc" is nan where the labels are all equal or a margin is not a number.
+        ``weighted``: row weights (see `weights_of_rows`), uniform if None. A margin of 0 counts as +1, and a NaN as
+        wrong. "auc" is nan if all labels are equal or a margin is NaN.
 
         >>> from crescendo.data.records import Records
         >>> data = Records(np.array([[1.0], [2.0]]), np.array([-1.0, 1.0]))
@@ -112,10 +113,11 @@ class Logistic(MarginModel):
 
 
 def _clipped_smoothness(norm_bound: float, clip: float) -> float:
-    """How smooth one record's clipped loss is: the largest slope' r^2 over records of length r <= R that are not clipped.
+    """Return the smoothness of one record's clipped loss: the largest slope' r^2 over unclipped records of length r
+    <= R.
 
-    With p the sigmoid, slope' = p (1 - p), and a record is not clipped while p r <= C: at r = R that is C (R - C)
-    for R >= 2C, and R^2/4 below, where nothing is clipped at the steepest point.
+    With p the sigmoid, slope' = p (1 - p), and a record is unclipped while p r <= C. At r = R this gives C (R - C) for
+    R >= 2C, and R^2/4 below, where the steepest point is unclipped.
 
     >>> _clipped_smoothness(norm_bound=5.0, clip=0.5), _clipped_smoothness(norm_bound=1.0, clip=2.0)
     (2.25, 0.25)
@@ -134,7 +136,7 @@ def _auc(margins: Floats, y: Floats, weights: Floats | None) -> float:
 def _score(
     models: Floats, data: Records, weights: Floats | None, features: int, loss: bool, accuracy: bool
 ) -> tuple[Floats, Floats]:
-    """Mean losses (without L2) and hit rates of all models, over threads where there is enough to do."""
+    """Return mean losses (without L2) and hit rates of all models, in threads for large data."""
     from crescendo.objectives.logistic.scoring import CHUNK, score
 
     count, chunks = len(models), -(-len(data) // CHUNK)
@@ -157,7 +159,7 @@ def _score(
 
 
 def _in_order(sums: Floats) -> Floats:
-    """Chunk after chunk: numpy's own sum takes another order when there is one model only."""
+    """Sum chunk by chunk: numpy's own sum uses another order for a single model."""
     return np.cumsum(sums, axis=0)[-1] if len(sums) else np.zeros(sums.shape[1])
 
 

@@ -1,12 +1,13 @@
-"""The compiled loop of logistic regression that scores models: loss and hits of many models in one pass over the records.
+"""Compiled scoring loop of logistic regression: loss and hits of many models in one pass over the records.
 
-The models lie side by side (``models[j, k]`` is coordinate j of model k), so that one value of a record meets all of them
-in the innermost loop. The loss needs one exponential per margin but only one logarithm per many: with e = exp(-|z|),
+The models are interleaved (``models[j, k]`` is coordinate j of model k), so that the innermost loop applies one value
+of a record to all of them. The loss needs one exponential per margin but only one logarithm for many: with e =
+exp(-|z|),
 
     sum log(1 + e_i)  =  log prod (1 + e_i)  =  log1p(q),     q <- q + e + q e
 
 where q keeps the small terms that a product near 1 would lose. A chunk has `CHUNK` records, so q stays below 2^CHUNK.
-Chunks depend on the number of records alone and their sums are added in order: threads never change a result.
+Chunks depend only on the number of records, and their sums are added in order: threads never change a result.
 """
 
 import math
@@ -18,7 +19,7 @@ from crescendo.objectives.compiled import compiled
 
 CHUNK = 512
 
-U = np.uint64  # an index that may be negative is tested for it at every access
+U = np.uint64  # unsigned: a possibly negative index is tested at every access
 
 
 @compiled
@@ -58,10 +59,10 @@ def score(
     losses: Array,
     hits: Array,
 ) -> None:
-    """Chunks first..last-1: their weighted sums of losses and of hits, one row per chunk, one column per model.
+    """Compute weighted sums of losses and hits of chunks first..last-1, one row per chunk, one column per model.
 
-    ``order`` empty: records as they stand, each of weight 1. Else the records by weight, so that equal weights are
-    neighbours and share a logarithm. ``losses`` or ``hits`` without rows: not asked for.
+    With ``order`` empty, records are taken in sequence with weight 1. Otherwise ``order`` sorts them by weight, so
+    that equal weights are adjacent and share a logarithm. ``losses`` or ``hits`` without rows are not computed.
     """
     count = models.shape[1]
     z = np.empty(count)

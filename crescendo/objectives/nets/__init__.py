@@ -1,1 +1,1 @@
-"""Networks of ours, named in a run file by one word: each the same in torch and in JAX, with its weights in the same order."""
+"""Built-in networks, named in a run file by one word: the same in torch and JAX, with weights in the same order."""

@@ -1,10 +1,11 @@
-"""LeNet-5 and a multi-layer perceptron as pure JAX functions. `torch_nets` has the same ones.
+"""LeNet-5 and a multi-layer perceptron as pure JAX functions; `torch_nets` has the same networks.
 
-Parameters are pairs of weights and biases in torch's order and shapes, so that one flat vector is the same model in both.
+Parameters are pairs of weights and biases in torch's order and shapes, so that one flat vector is the same model in
+both.
 
-They are written for a compiled loop over single records on a CPU, two to three times as fast as what one would write first. A
-convolution is a product with the patches of an image laid out as columns, and channels come before records (CNHW), records
-after features, so that each product is one of two plain matrices, weights first, with nothing to be transposed.
+They are written for a compiled loop over single records on a CPU, two to three times as fast as a naive version. A
+convolution is a product with the patches of an image laid out as columns. Channels come before records (CNHW), and
+records after features, so each product multiplies two plain matrices, weights first, without transposes.
 """
 
 from __future__ import annotations
@@ -24,14 +25,14 @@ _BENDS: dict[str, Callable[[Any], Any]] = {"relu": jax.nn.relu, "tanh": jnp.tanh
 
 @dataclass(frozen=True)
 class PureNet:
-    """The shapes of the weights, and the outputs for a batch of records that lie flat."""
+    """The shapes of the weights, and the outputs for a batch of flat records."""
 
     shapes: tuple[tuple[int, ...], ...]
     outputs: Callable[[Pairs, Any], Any]
     scales: tuple[float, float, float]  # gain, centre and spread: `shapes.scales`
 
     def params(self, rng: Any) -> Pairs:
-        """Drawn as torch draws them, weights then times ``gain``."""
+        """Draw parameters like torch, with weights times ``gain``."""
         made = []
         for key, shape in zip(jax.random.split(rng, len(self.shapes)), self.shapes, strict=True):
             bound, (first, second) = first_bound(shape), jax.random.split(key)
@@ -57,7 +58,7 @@ def lenet(
     centre: float = 0.0,
     spread: float = 1.0,
 ) -> PureNet:
-    """LeNet-5 for images of 28 x 28 as most papers have it: 61,706 numbers for 10 classes."""
+    """Return LeNet-5 for 28 x 28 images as in most papers: 61,706 numbers for 10 classes."""
     side, bend = image_side(features), _BENDS[chosen("activation", activation, ACTIVATIONS)]
     largest = chosen("pool", pool, POOLS) == "max"
 
@@ -80,7 +81,7 @@ def mlp(
     centre: float = 0.0,
     spread: float = 1.0,
 ) -> PureNet:
-    """A multi-layer perceptron with hidden layers of these widths."""
+    """Return a multi-layer perceptron with hidden layers of these widths."""
     sides, bend = widths(features, hidden, classes), _BENDS[chosen("activation", activation, ACTIVATIONS)]
     shapes = tuple((sides[k], sides[k - 1]) for k in range(1, len(sides)))
     return PureNet(shapes, lambda params, x: _dense(params, x, bend), scales(gain, centre, spread))
@@ -94,7 +95,7 @@ def _dense(params: Pairs, x: Any, bend: Callable[[Any], Any]) -> Any:
 
 
 def _convolved(x: Any, weight: Any, pad: int) -> Any:
-    """Patches are cut by rows and then by columns: 5 and 5 copies of the images instead of 25."""
+    """Convolve, cutting patches by rows and then by columns: 5 + 5 copies of the images instead of 25."""
     (channels, count, side, _), (outputs, _, kernel, _) = x.shape, weight.shape
     x, out = jnp.pad(x, ((0, 0), (0, 0), (pad, pad), (pad, pad))), side + 2 * pad - kernel + 1
     x = jnp.stack([x[:, :, i : i + out] for i in range(kernel)], axis=1)
@@ -104,7 +105,7 @@ def _convolved(x: Any, weight: Any, pad: int) -> Any:
 
 
 def _pooled(x: Any, largest: bool) -> Any:
-    """By rows and then by columns, which is quicker too."""
+    """Pool by rows and then by columns, which is faster."""
     channels, count, side, _ = x.shape
     for shape, axis in (((side // 2, 2, side), 3), ((side // 2, side // 2, 2), 4)):
         pairs = x.reshape(channels, count, *shape)

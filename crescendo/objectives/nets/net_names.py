@@ -1,7 +1,8 @@
-"""The names of the networks of ours: ``kind = "lenet"``, or ``"torch:lenet"`` where the library matters.
+"""Names of the built-in networks: ``kind = "lenet"``, or ``"torch:lenet"`` if the library matters.
 
-A name stands for a function in a file of the package. So such a model is one in a file like any user's own: it takes options,
-terms hold the SHA-256 of that file, and each side of a federation runs its own copy. Nothing here loads torch or jax.
+A name stands for a function in a file of the package. So such a model works like a user's own: it takes options,
+terms hold the SHA-256 of its file, and each side of a federation runs its own copy. This file loads neither torch nor
+jax.
 """
 
 import importlib.util
@@ -11,12 +12,12 @@ from typing import Any
 from crescendo.errors import ConfigError
 
 NETS = ("lenet", "mlp")
-_LIBRARIES = ("jax", "torch")  # the quicker one first
+_LIBRARIES = ("jax", "torch")  # the faster one first
 _FOLDER = Path(__file__).parent
 
 
 def is_net(kind: str) -> bool:
-    """Whether a kind is one of ours.
+    """Return True if a kind is a built-in network.
 
     >>> [is_net(kind) for kind in ("lenet", "torch:mlp", "net.py:lenet", "keras:lenet", "logistic")]
     [True, True, False, False, False]
@@ -26,7 +27,7 @@ def is_net(kind: str) -> bool:
 
 
 def settled(kind: str) -> str:
-    """The same with its library, where it is one of ours: that which was named, else JAX where it is installed, else torch.
+    """Return a built-in kind with its library: the named one, otherwise JAX if installed, otherwise torch.
 
     >>> settled("torch:lenet"), settled("net.py:Net")
     ('torch:lenet', 'net.py:Net')
@@ -40,7 +41,7 @@ def settled(kind: str) -> str:
 
 
 def file_of(kind: str) -> str:
-    """The file that a kind names, as ``library:file.py:Name``; a kind that is none of ours names its own.
+    """Return a kind as ``library:file.py:Name``; a kind that is not built in already has this form.
 
     >>> file_of("jax:mlp").endswith("nets/jax_nets.py:mlp"), file_of("net.py:Net")
     (True, 'net.py:Net')
@@ -52,7 +53,7 @@ def file_of(kind: str) -> str:
 
 
 def with_classes(kind: str, options: dict[str, Any], classes: int) -> dict[str, Any]:
-    """The options of a model; one of ours has an output for each class of the data, or for more.
+    """Return the options of a model; a built-in network gets an output for each class of the data, or more.
 
     >>> with_classes("lenet", {}, 3), with_classes("net.py:Net", {}, 3)
     ({'classes': 3}, {})
@@ -68,7 +69,7 @@ def with_classes(kind: str, options: dict[str, Any], classes: int) -> dict[str, 
 
 
 def name_of(kind: str) -> str | None:
-    """What a user may call the model that terms know by the name of our file; None for any other.
+    """Return the user's name for a built-in network that terms name by its file; None for any other model.
 
     >>> name_of("torch:torch_nets.py:lenet"), name_of("torch:net.py:lenet")
     ('torch:lenet', None)

@@ -1,4 +1,4 @@
-"""What the networks of ours are in any library: the choices there are, and the shapes of their layers."""
+"""Options and layer shapes of the built-in networks, the same in any library."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _SIDE = 28
 
 
 def chosen(name: str, value: str, known: Sequence[str]) -> str:
-    """The value of an option, if it is known.
+    """Return the value of an option, or refuse an unknown one.
 
     >>> chosen("pool", "mean", POOLS)
     'mean'
@@ -23,7 +23,7 @@ def chosen(name: str, value: str, known: Sequence[str]) -> str:
 
 
 def scales(gain: float, centre: float, spread: float) -> tuple[float, float, float]:
-    """The options of that name, if they are numbers that a model can begin with.
+    """Return the options gain, centre and spread, or refuse invalid numbers.
 
     >>> scales(1, 0.5, 0.25)
     (1.0, 0.5, 0.25)
@@ -38,16 +38,16 @@ def scales(gain: float, centre: float, spread: float) -> tuple[float, float, flo
 
 
 def image_side(features: int) -> int:
-    """Of the square grey images that LeNet-5 reads."""
+    """Return the side of the square grey images that LeNet-5 reads."""
     if features != _SIDE**2:
         raise ConfigError(
-            f"lenet reads grey images of {_SIDE} x {_SIDE}, {_SIDE**2} numbers, and these records have {features}; take mlp"
+            f"lenet reads grey images of {_SIDE} x {_SIDE}, {_SIDE**2} numbers, but these records have {features}; use mlp"
         )
     return _SIDE
 
 
 def widths(features: int, hidden: int | Sequence[int], classes: int) -> tuple[int, ...]:
-    """The width of every layer of a perceptron, from the record to its classes.
+    """Return the width of every layer of a perceptron, from the record to the classes.
 
     >>> widths(784, 64, 10), widths(4, (), 3)
     ((784, 64, 10), (4, 3))
@@ -62,7 +62,7 @@ def widths(features: int, hidden: int | Sequence[int], classes: int) -> tuple[in
 
 
 def first_bound(shape: Sequence[int]) -> float:
-    """Torch's own: first weights and biases are uniform within 1 / sqrt(inputs), and ``shape`` is that of the weights.
+    """Return torch's bound: initial weights and biases are uniform within 1 / sqrt(inputs); ``shape`` is the weights'.
 
     >>> first_bound((6, 1, 5, 5))
     0.2

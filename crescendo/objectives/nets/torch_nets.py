@@ -1,4 +1,4 @@
-"""LeNet-5 and a multi-layer perceptron as torch modules. `jax_nets` has the same ones."""
+"""LeNet-5 and a multi-layer perceptron as torch modules; `jax_nets` has the same networks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SHRINKS: dict[str, type[nn.Module]] = {"max": nn.MaxPool2d, "mean": nn.AvgPool2
 
 
 class Standardised(nn.Module):
-    """Records as rows or as grey images, less ``centre`` and over ``spread``: public numbers, not counted from data."""
+    """Records as rows or grey images, minus ``centre`` and over ``spread``: public numbers, not computed from data."""
 
     def __init__(self, shape: Sequence[int], centre: float, spread: float) -> None:
         super().__init__()
@@ -34,7 +34,7 @@ def lenet(
     centre: float = 0.0,
     spread: float = 1.0,
 ) -> nn.Module:
-    """LeNet-5 for images of 28 x 28 as most papers have it: 61,706 numbers for 10 classes."""
+    """Return LeNet-5 for 28 x 28 images as in most papers: 61,706 numbers for 10 classes."""
     side = image_side(features)
     bend, shrink = _BENDS[chosen("activation", activation, ACTIVATIONS)], _SHRINKS[chosen("pool", pool, POOLS)]
     layers = (
@@ -57,7 +57,7 @@ def mlp(
     centre: float = 0.0,
     spread: float = 1.0,
 ) -> nn.Module:
-    """A multi-layer perceptron with hidden layers of these widths."""
+    """Return a multi-layer perceptron with hidden layers of these widths."""
     sides, bend = widths(features, hidden, classes), _BENDS[chosen("activation", activation, ACTIVATIONS)]
     layers = OrderedDict[str, nn.Module](enter=Standardised((features,), centre, spread))
     for k in range(1, len(sides)):
@@ -68,7 +68,7 @@ def mlp(
 
 
 def _scaled(net: nn.Module, gain: float) -> nn.Module:
-    """Torch's own first weights, uniform within 1 / sqrt(inputs), those that are no biases times ``gain``."""
+    """Multiply torch's initial weights, uniform within 1 / sqrt(inputs), by ``gain``, but not the biases."""
     gain, *_ = scales(gain, 0.0, 1.0)
     with torch.no_grad():
         for value in net.parameters():

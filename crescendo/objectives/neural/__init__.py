@@ -1,1 +1,1 @@
-"""Neural models: any torch module, by its trainable parameters as one flat vector. Torch loads when one is first made."""
+"""Neural models: any torch module, by its trainable parameters as one flat vector. Torch loads with the first one."""

@@ -1,4 +1,4 @@
-"""A module's trainable parameters, and the running statistics of its layers behind them, as one flat vector, and back."""
+"""Conversion of a module's trainable parameters, followed by its layers' running statistics, to a flat vector and back."""
 
 from __future__ import annotations
 
@@ -17,29 +17,27 @@ _RANDOM = (nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.AlphaDropout
 
 @dataclass(frozen=True)
 class Layout:
-    """Which parameters move, in the order of the vector. Tied weights are there once; frozen ones stay as they are.
+    """The parameters that move, in the order of the vector. Tied weights appear once; frozen ones are left out.
 
-    Running statistics are its tail, from ``trained`` on: they move as the layers move them, with no gradient and no L2.
+    Running statistics are its tail, from ``trained`` on: the layers move them, without gradient or L2.
     """
 
     names: tuple[str, ...]
     shapes: tuple[torch.Size, ...]
     dtype: torch.dtype
-    parameters: int  # how many of the names are parameters
+    parameters: int  # number of names that are parameters
     device: torch.device
 
     @classmethod
     def of(cls, net: nn.Module) -> Layout:
-        """The layout of a module's vector; ConfigError where its parameters cannot be one."""
+        """Return the layout of a module's vector; raise ConfigError if its parameters cannot form one."""
         for name, parameter in (*net.named_parameters(), *net.named_buffers()):
             if isinstance(parameter, nn.parameter.UninitializedParameter | nn.parameter.UninitializedBuffer):
                 raise ConfigError(f"{name} of {type(net).__name__} has no shape yet; call the module once on a record")
         moving = [(name, parameter) for name, parameter in net.named_parameters() if parameter.requires_grad]
         device = _device_of(net)
         if not moving:
-            raise ConfigError(
-                f"{type(net).__name__} has no parameter that is trained; one with requires_grad is needed"
-            )
+            raise ConfigError(f"{type(net).__name__} has no trainable parameter; one with requires_grad is needed")
         kinds = {parameter.dtype for _, parameter in moving}
         if len(kinds) > 1 or not kinds <= {torch.float32, torch.float64}:
             said = ", ".join(sorted(str(kind).removeprefix("torch.") for kind in kinds))
@@ -58,7 +56,7 @@ class Layout:
 
     @property
     def trained(self) -> int:
-        """How many numbers are parameters."""
+        """The count of numbers that are parameters."""
         return sum(self.sizes[: self.parameters])
 
     @property
@@ -66,13 +64,13 @@ class Layout:
         return sum(self.sizes)
 
     def split(self, flat: torch.Tensor) -> list[torch.Tensor]:
-        """The parameters as views of a flat tensor: what is written to one shows in the other."""
+        """Return the parameters as views of a flat tensor, sharing its memory."""
         return [part.view(shape) for part, shape in zip(torch.split(flat, list(self.sizes)), self.shapes, strict=True)]
 
     def named(self, flat: torch.Tensor) -> dict[str, torch.Tensor]:
-        """By name, as the module is asked with them; statistics are copies, which no gradient goes through.
+        """Return tensors by name for calls of the module; statistics are copies, detached from gradients.
 
-        Updates that are late may add up to a variance below 0: that is taken for 0.
+        Late updates may sum to a negative variance, which counts as 0.
         """
         found = dict(zip(self.names, self.split(flat), strict=True))
         for name in self.names[self.parameters :]:
@@ -81,37 +79,37 @@ class Layout:
         return found
 
     def tensor(self, w: Vector) -> torch.Tensor:
-        """A copy of a model in the module's own floats, where the module is."""
+        """Return a copy of a model in the module's own floats, on its device."""
         return torch.from_numpy(np.array(w, dtype=np.float64)).to(self.dtype).to(self.device)
 
 
 def vector_of(net: nn.Module) -> Floats:
-    """The parameters that move and the running statistics, in float64."""
+    """Return the moving parameters and the running statistics, in float64."""
     moving = [parameter for parameter in net.parameters() if parameter.requires_grad]
     parts = [value.detach().reshape(-1) for value in (*moving, *(value for _, value in _statistics(net)))]
     return in_float64(torch.cat(parts))
 
 
 def in_float64(tensor: torch.Tensor) -> Floats:
-    """Its numbers on the CPU; in this order, since not every device has float64."""
+    """Return its numbers on the CPU, moved before conversion, since not every device has float64."""
     return np.asarray(tensor.cpu().to(torch.float64).numpy())
 
 
 def device_named(name: str | torch.device, instead: str = "leave device out to compute on the CPU") -> torch.device:
-    """ConfigError for one that torch does not know, that is not there, or that holds no numbers; it says what to do instead."""
+    """Return a torch device; raise ConfigError, with the advice ``instead``, if it is unknown, missing or unusable."""
     try:
         device = torch.device(name)
         torch.zeros(1, device=device).cpu()
     except Exception as error:
         said = (
             (str(error).splitlines() or [type(error).__name__])[0].split(". ")[0].rstrip(".")
-        )  # torch may go on for pages
+        )  # torch's message may be pages long
         raise ConfigError(f"torch cannot compute on device {str(name)!r} ({said}); {instead}") from error
     return device
 
 
 def _device_of(net: nn.Module) -> torch.device:
-    """The one device that a module is on."""
+    """Return the single device of a module."""
     found: dict[torch.device, str] = {}
     for name, value in (*net.named_parameters(), *net.named_buffers()):
         found.setdefault(value.device, name)
@@ -124,7 +122,7 @@ def _device_of(net: nn.Module) -> torch.device:
 
 
 def running_layer(net: nn.Module) -> str | None:
-    """The first layer that keeps running statistics of the records it has seen."""
+    """Return the first layer that keeps running statistics of its records."""
     for name, _ in _statistics(net):
         layer, _, _ = name.rpartition(".")
         return f"the layer {layer or 'itself'} ({type(net.get_submodule(layer)).__name__})"
@@ -132,12 +130,12 @@ def running_layer(net: nn.Module) -> str | None:
 
 
 def _statistics(net: nn.Module) -> list[tuple[str, torch.Tensor]]:
-    """Running means and variances by name; how many batches a layer has seen stays with each client."""
+    """Return running means and variances by name; counts of batches stay with each client."""
     return [(name, value) for name, value in net.named_buffers() if name.endswith(("running_mean", "running_var"))]
 
 
 def random_layers(net: nn.Module) -> tuple[str, ...]:
-    """The layers that draw random numbers while a module is trained."""
+    """Return the layers that draw random numbers in training."""
     drawing = (
         (name, layer)
         for name, layer in net.named_modules()
@@ -147,7 +145,7 @@ def random_layers(net: nn.Module) -> tuple[str, ...]:
 
 
 def private_copy(net: nn.Module) -> nn.Module:
-    """A copy that can be moved without moving the user's own module."""
+    """Return a copy that can move without changing the user's module."""
     try:
         return copy.deepcopy(net)
     except Exception as error:

@@ -1,4 +1,4 @@
-"""A pure JAX loss with its parameters, as a model of the user's own: `OwnModel` makes a full objective of it."""
+"""JAX models: a pure loss with its parameters, made into a full objective by `OwnModel`."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class _Rows:
-    """Records in the model's floats, each in the shape that the loss reads; sparse rows are filled in when asked for."""
+    """Records in the model's floats and the loss's shape; sparse rows are expanded on demand."""
 
     x: Any
     y: Array
@@ -42,14 +42,14 @@ class _Rows:
         return dense.reshape(len(rows), *self.shape), self.y[rows]
 
     def padded(self, rows: Ints, count: int) -> tuple[Array, Array]:
-        """``count`` records, of which the first are those of ``rows``, and the others made of zeros."""
+        """Return ``count`` records: those of ``rows``, then zeros."""
         x, y = np.zeros((count, *self.shape), self.dtype), np.zeros(count, np.int32)
         x[: len(rows)], y[: len(rows)] = self.of(rows)
         return x, y
 
 
 class JaxModel(NeuralModel):
-    """A loss and its parameters: `crescendo.jax.model` says what the arguments are."""
+    """A loss and its parameters; `crescendo.jax.model` documents the arguments."""
 
     unfit = None
     threads = True  # compiled programs of pure functions, each on the thread that calls it
@@ -72,7 +72,7 @@ class JaxModel(NeuralModel):
         self._rows: weakref.WeakKeyDictionary[Records, _Rows] = weakref.WeakKeyDictionary()
         self._programs: dict[tuple[int, ...], Programs] = {}
         self._in_chunks: dict[tuple[int, ...], bool] = {}
-        self._pure = False  # whether callbacks are refused
+        self._pure = False  # True if callbacks are refused
 
     @property
     def part_sizes(self) -> tuple[int, ...]:
@@ -82,10 +82,10 @@ class JaxModel(NeuralModel):
     def clips(self) -> bool:
         return bool(self._in_chunks) and all(self._in_chunks.values())
 
-    # -- what every model of a user's own has -------------------------------------------------------------------------
+    # -- methods of every own model -----------------------------------------------------------------------------------
 
     def initial(self, rng: np.random.Generator) -> Floats:
-        """The parameters as they are; those that a function makes of a new key if one was given, by the run's seed."""
+        """Return the parameters, or those that a given function makes from a new key by the run's seed."""
         if self._make is None:
             return self._first.copy()
         made = self._made(int(rng.integers(2**31)))
@@ -109,7 +109,7 @@ class JaxModel(NeuralModel):
         return partial(one_by_one, gradients)
 
     def evaluate(self, w: Vector, data: Records) -> dict[str, float]:
-        """The mean loss with L2, and how many labels are predicted right, if the model says what it predicts."""
+        """Return the mean loss with L2, and the accuracy if the model has a prediction."""
         records, programs, leaves = self.records(data), self.programs(data), self.leaves.leaves(w)
         total, hits, decided = 0.0, 0, None
         with self.alone():
@@ -122,7 +122,7 @@ class JaxModel(NeuralModel):
         return found if self._predict is None else found | {"accuracy": hits / len(data)}
 
     def decide(self, w: Vector, data: Records) -> Ints:
-        """The place among the classes that is predicted for each record."""
+        """Return the index of each record's predicted class."""
         if self._predict is None:
             raise ConfigError(f"{self.name} was given no predict(params, x), so it predicts nothing")
         records, programs, leaves = self.records(data), self.programs(data), self.leaves.leaves(w)
@@ -136,7 +136,7 @@ class JaxModel(NeuralModel):
         return found
 
     def measured_gradient(self, w: Vector, data: Records, rows: Ints) -> Floats:
-        """The sum of the records' gradients, for measuring alone: what is not finite stays so."""
+        """Return the sum of the records' gradients, for measurement only: non-finite numbers stay."""
         records, programs, leaves = self.records(data), self.programs(data), self.leaves.leaves(w)
         total, most = np.zeros(self.size), programs.records
         with self.alone():
@@ -151,14 +151,14 @@ class JaxModel(NeuralModel):
         return JaxStepper(self, data)
 
     def pytree(self, w: Vector) -> Any:
-        """The parameters with these numbers, as JAX arrays in a pytree like that which was given."""
+        """Return the parameters with these numbers, as JAX arrays in a pytree like the given one."""
         with self.alone():
             return self.leaves.tree([jax.numpy.asarray(leaf) for leaf in self.leaves.leaves(w)])
 
-    # -- what its stepper needs ---------------------------------------------------------------------------------------
+    # -- for its stepper ----------------------------------------------------------------------------------------------
 
     def records(self, data: Records) -> _Rows:
-        """The records as the loss reads them; made once, for all clients that share them."""
+        """Return the records as the loss reads them; made once for all clients that share them."""
         found = self._rows.get(data)
         if found is None:
             x = np.asarray(data.x, dtype=self.dtype) if isinstance(data.x, np.ndarray) else data.x
@@ -177,7 +177,7 @@ class JaxModel(NeuralModel):
         return self._programs[shape]
 
     def refuse_callbacks(self) -> None:
-        """The traced code keeps nothing, but what it calls on the host may. Refused from here on, for all shapes of records."""
+        """Refuse host callbacks from now on, for all record shapes: traced code has no state, but a callback may."""
         self._pure = True
         for programs in self._programs.values():
             self._refuse(programs)
@@ -185,7 +185,7 @@ class JaxModel(NeuralModel):
     def _refuse(self, programs: Programs) -> None:
         if programs.leaves_by is not None:
             raise Refused(
-                f"{self.name} has a {programs.leaves_by} in it, which may keep what it has seen on the host, so no privacy can "
+                f"{self.name} has a {programs.leaves_by} in it, which may keep records on the host, so no privacy can "
                 "be certified for it; remove that from the code, or compute it in JAX"
             )
 
@@ -199,7 +199,7 @@ class JaxModel(NeuralModel):
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """On the CPU, in the parameters' own floats, and by none of the caller's settings. Programs have one thread."""
+        """Compute on the CPU, in the parameters' own floats, regardless of the caller's settings. Programs have one thread."""
         with ExitStack() as settings:
             for one in (
                 jax.enable_x64(self.dtype == np.float64),
@@ -226,7 +226,7 @@ class JaxModel(NeuralModel):
 
 
 def _makes(params: Any) -> bool:
-    """Whether it is a function that makes parameters: a pytree may be callable too."""
+    """Return True for a function that makes parameters; a pytree may be callable too."""
     return callable(params) and jax.tree_util.all_leaves([params])
 
 
@@ -244,13 +244,14 @@ def model(
     optimizer: Any = None,
     **others: Any,
 ) -> JaxModel:
-    """A JAX loss as an objective: ``crescendo.simulate(config, objective=crescendo.jax.model(loss, params), data=...)``.
+    """A JAX loss as an objective: ``crescendo.simulate(config, objective=crescendo.jax.model(loss, params),
+    data=...)``.
 
-    ``loss(params, x, y)`` is a pure function that JAX can trace: the mean over a batch, or one number for each of its records. It
-    is traced once, for one record: ``x`` has a first side of 1. ``params`` is any pytree of float arrays, or a function of
-    a JAX random key that makes one, which is called anew under each run's seed. ``predict(params, x)`` gives a row of outputs or
-    a label for each record, for the accuracy. Labels are whole numbers from 0 up. The other options are those of
-    `crescendo.torch.model`: ``shape``, ``batch``, ``l2``, ``optimiser`` and ``momentum``.
+    ``loss(params, x, y)`` is a pure function that JAX can trace: the mean over a batch, or one number per record. It
+    is traced once, for one record: ``x`` has a first dimension of 1. ``params`` is any pytree of float arrays, or a
+    function that makes one from a JAX random key, called again with each run's seed. ``predict(params, x)`` gives a
+    row of outputs or a label per record, for the accuracy. Labels are whole numbers from 0 up. The other options are
+    those of `crescendo.torch.model`: ``shape``, ``batch``, ``l2``, ``optimiser`` and ``momentum``.
     """
     if loss is None or params is None:
         lacking = "a loss and params" if loss is None else "params, the numbers to start from"
@@ -264,9 +265,10 @@ def model(
 
 
 def from_file(named: Any, name: str, data: Records, options: dict[str, Any]) -> JaxModel:
-    """The model of a run file's ``jax:file.py:Name``: something with ``params`` and ``loss``, and ``predict`` if it has that.
+    """Return the model of a run file's ``jax:file.py:Name``: an object with ``params``, ``loss`` and optionally
+    ``predict``.
 
-    A class or function is called with what it asks for by name: ``features`` and the run file's options.
+    A class or function is called with the arguments it names: ``features`` and the run file's options.
     """
     makes = inspect.isclass(named) or inspect.isroutine(named)
     make, ours = split_options(named if makes else lambda **theirs: named, name, data.features, options)

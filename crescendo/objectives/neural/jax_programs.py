@@ -1,8 +1,8 @@
-"""The compiled programs of a JAX loss: each record's gradient, the steps of a round, and scores.
+"""Compiled programs of a JAX loss: each record's gradient, the steps of a round, and scores.
 
-The user's code is traced once, on one record; every program is made of that trace, so that what the code keeps or draws cannot
-show. Programs are compiled ahead, for one thread, and each for one shape of its arrays, of which a number that is passed along
-says how much is in use: sizes that change with every round compile nothing anew.
+The user's code is traced once, on one record, and every program is made from that trace, so state or random draws of
+the code have no effect. Programs are compiled ahead of time, for one thread, and each for one shape of its arrays; an
+extra argument gives the part in use, so that changing round sizes need no recompilation.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from crescendo.core.arrays import Array
 from crescendo.errors import ConfigError
 from crescendo.objectives.neural.pytrees import Leaves
 
-Tree = list[Any]  # the leaves of the parameters, or of what is laid out like them
+Tree = list[Any]  # the leaves of the parameters, or of arrays with the same layout
 _DECAYS, _EPSILON = (0.9, 0.999), 1e-8  # Adam's own
 _WAYS_OUT = ("callback", "debug_print", "ffi_call", "custom_call", "infeed", "outfeed")
 _ONE_THREAD = {"xla_cpu_multi_thread_eigen": False}
-_RECORDS = 256  # that a program is given in one call, at most
-_NUMBERS = 1 << 22  # of these records together
+_RECORDS = 256  # at most, in one call of a program
+_NUMBERS = 1 << 22  # in total, in these records
 
 
 class LocalSteps(NamedTuple):
-    """What a program of steps is told of each step. Without ``drawn`` each has records and is a step of its own.
+    """Arguments of a step program, per step. Without ``drawn`` each entry has records and is a separate step.
 
-    ``shrink`` multiplies the model, before the gradient if the records were drawn and after it if not. ``x`` has a record's
-    shape after the first two sides, the steps and the places of a batch; ``weight`` is a record's in the gradient. A gradient is
-    added to those since the last step if ``has``, and the step is taken if ``takes``.
+    ``shrink`` multiplies the model, before the gradient if the records were drawn and after it if not. ``x`` has a
+    record's shape after the first two sides, the steps and the places of a batch; ``weight`` is a record's in the
+    gradient. A gradient is added to those since the last step if ``has``, and the step is taken if ``takes``.
     """
 
     x: Any
@@ -64,19 +64,19 @@ class Programs:
 
     @property
     def records(self) -> int:
-        """How many records a call takes: a power of two, bounded in memory."""
+        """The number of records per call: a power of two, bounded by memory."""
         most = max(1, min(_RECORDS, _NUMBERS // max(1, int(np.prod(self._shape)))))
         return 1 << (most.bit_length() - 1)
 
     def _run(self, key: Any, function: Callable[..., Any], *given: Any) -> Any:
-        """What the function gives, by the program of that key, which is compiled once for arguments of these shapes."""
+        """Run the function by the program of that key, compiled once for arguments of these shapes."""
         try:
             with self._lock:
                 if key not in self._known:
                     like = jax.tree.map(lambda a: _like(np.shape(a), a.dtype), given)
                     self._known[key] = jax.jit(function).lower(*like).compile(compiler_options=_ONE_THREAD)
             return jax.block_until_ready(self._known[key](*given))
-        except Exception as error:  # a callback's, say; JAX tells it as a traceback, whose last line is what happened
+        except Exception as error:  # from a callback, say; the last line of JAX's traceback has the error
             said = [line.strip() for line in f"{type(error).__name__}: {error}".splitlines() if line.strip()]
             raise ConfigError(f"the code of the model failed with {said[-1]}") from error
 
@@ -84,12 +84,12 @@ class Programs:
         return [_like(shape, self._leaves.dtype) for shape in self._leaves.shapes]
 
     def _slope(self, leaves: Tree, x: Any, y: Any) -> Tree:
-        """One record's gradient; x and y have a first side of 1."""
+        """Return one record's gradient; x and y have a first dimension of 1."""
         found: Tree = jax.grad(lambda these: self._loss(*these, x, y)[0])(leaves)
         return found
 
     def _mean_slope(self, leaves: Tree, x: Any, y: Any, weight: Any) -> Tree:
-        """The gradient of a batch: the weighted sum of its records' losses, each by itself."""
+        """Return the gradient of a batch: that of the weighted sum of its records' separate losses."""
 
         def total(these: Tree) -> Any:
             return jnp.dot(weight, self._losses(these, x, y))
@@ -98,7 +98,7 @@ class Programs:
         return found
 
     def _losses(self, leaves: Tree, x: Any, y: Any) -> Any:
-        """Each record's loss, all at once if JAX can map the code over records, else one after the other."""
+        """Return each record's loss, all at once if JAX can map the code over records, otherwise one by one."""
 
         def of_one(record: Any) -> Any:
             return self._loss(*leaves, record[0][None], record[1][None])[0]
@@ -115,7 +115,7 @@ class Programs:
         return True
 
     def _way_out(self) -> str | None:
-        """The first operation of the loss, its gradient or the prediction that runs code on the host; None if there is none."""
+        """Return the first operation of loss, gradient or prediction that runs code on the host, or None."""
         record = (_like((1, *self._shape), self._leaves.dtype), _like((1,), np.int32))
         tree = self._tree()
         traced = [jax.make_jaxpr(self._loss)(*tree, *record), jax.make_jaxpr(self._slope)(tree, *record)]
@@ -123,12 +123,13 @@ class Programs:
             traced.append(jax.make_jaxpr(self._predict)(*tree, record[0]))
         return next((found for one in traced if (found := way_out(one.jaxpr)) is not None), None)
 
-    # -- each record by itself ----------------------------------------------------------------------------------------
+    # -- one record at a time -----------------------------------------------------------------------------------------
 
     def gradients(self, leaves: Tree, x: Array, y: Array, count: int) -> list[Array]:
-        """For each leaf a row for each of the first ``count`` records of a chunk, computed one after the other by the same code.
+        """Return, for each leaf, one row for each of the first ``count`` records of a chunk, computed one by one by
+        the same code.
 
-        So a record has no company and its place is only where its rows are written to.
+        So other records have no influence, and a record's position only decides the place of its rows.
         """
 
         def run(leaves: Tree, x: Any, y: Any, count: Any) -> Any:
@@ -142,12 +143,12 @@ class Programs:
         return [np.asarray(rows).reshape(len(x), n)[:count] for rows, n in zip(found, self._leaves.sizes, strict=True)]
 
     def summed(self, leaves: Tree, x: Array, y: Array, weight: Array) -> Tree:
-        """The weighted sum of ``records`` records' gradients, all at once; for measuring alone."""
+        """Return the weighted sum of ``records`` records' gradients, all at once; for measurement only."""
         found: Tree = self._run(("summed", len(x)), self._mean_slope, leaves, x, y, weight)
         return found
 
     def scores(self, leaves: Tree, x: Array, y: Array) -> tuple[Array, Array | None]:
-        """The loss of each of ``records`` records, and what is predicted of it."""
+        """Return the loss of each of ``records`` records, and its prediction."""
 
         def run(leaves: Tree, x: Any, y: Any) -> Any:
             losses = self._losses(leaves, x, y)
@@ -170,9 +171,10 @@ class Programs:
         count: int,
         mask: Tree,
     ) -> tuple[Any, ...]:
-        """Take the first ``count`` of these steps, in one compiled loop. Where ``mask`` is false nothing moves.
+        """Take the first ``count`` of these steps in one compiled loop. Coordinates with a false ``mask`` do not move.
 
-        ``carried`` is the leaves, the optimiser's state and, if records were ``drawn``, the gradient since the last step.
+        ``carried`` is the leaves, the optimiser's state and, if records were ``drawn``, the gradient since the last
+        step.
         """
 
         def run(carried: Any, steps: LocalSteps, count: Any, mask: Tree) -> Any:
@@ -207,20 +209,20 @@ class Programs:
         return lax.cond(step.takes, taken, lambda _: (shrunk, state, slopes), None)
 
     def _of_batch(self, leaves: Tree, step: LocalSteps) -> Tree:
-        """Of a batch of one the weight is 1."""
+        """Return a batch's gradient; in a batch of one the weight is 1."""
         if step.y.shape[0] == 1:
             return self._slope(leaves, step.x, step.y)
         return self._mean_slope(leaves, step.x, step.y, step.weight)
 
 
 def first_state(rule: str, momentum: float, leaves: Tree) -> Tree:
-    """What an optimiser begins a round with: nothing, a velocity, or Adam's two means; each laid out like the leaves."""
+    """Return an optimiser's state at a round's start: empty, a velocity, or Adam's two means, laid out like the leaves."""
     many = 2 if rule == "adam" else 1 if momentum else 0
     return [[np.zeros_like(leaf) for leaf in leaves] for _ in range(many)]
 
 
 def corrections(rule: str, numbers: Array) -> tuple[Array, Array]:
-    """What step ``numbers`` of a round divide their step size and their spread by: Adam's means begin at 0."""
+    """Return the divisors of step size and spread for step ``numbers`` of a round, since Adam's means begin at 0."""
     if rule != "adam":
         return np.ones(len(numbers)), np.ones(len(numbers))
     first, second = (1 - decay ** numbers.astype(np.float64) for decay in _DECAYS)
@@ -228,7 +230,7 @@ def corrections(rule: str, numbers: Array) -> tuple[Array, Array]:
 
 
 def _moved(rule: str, momentum: float, leaves: Tree, state: Tree, slopes: Tree, step: LocalSteps) -> tuple[Tree, Tree]:
-    """One step of SGD, of the heavy ball, or of Adam, as `torch.optim` has them."""
+    """Take one step of SGD, heavy ball or Adam, as in `torch.optim`."""
     if rule == "adam":
         means = [m + (1 - _DECAYS[0]) * (g - m) for m, g in zip(state[0], slopes, strict=True)]
         squares = [_DECAYS[1] * s + (1 - _DECAYS[1]) * g * g for s, g in zip(state[1], slopes, strict=True)]
@@ -258,15 +260,15 @@ def _like(shape: tuple[int, ...], dtype: Any) -> Any:
 
 
 def _frozen(function: Callable[..., Any], leaves: Leaves, shape: tuple[int, ...], labels: bool) -> Callable[..., Any]:
-    """The code as it is traced, once and for all. Code that is traced differently the second time is no pure function."""
+    """Trace the code once; refuse code whose second trace differs, since it is not a pure function."""
     tree = leaves.tree([_like(one, leaves.dtype) for one in leaves.shapes])
     record = (_like((1, *shape), leaves.dtype), _like((1,), np.int32))[: 1 + labels]
-    # A new function each time: JAX keeps what it has traced by the function.
+    # A new function each time: JAX caches traces by function.
     first, second = (jax.make_jaxpr(lambda *given: function(*given))(tree, *record) for _ in range(2))
     same = _text(first) == _text(second) and len(first.consts) == len(second.consts)
     if not same or any(_bytes(a) != _bytes(b) for a, b in zip(first.consts, second.consts, strict=True)):
         raise ConfigError(
-            "the code is another each time that JAX traces it, so it keeps or draws something; write a pure function"
+            "the code changes each time JAX traces it, so it has state or random draws; write a pure function"
         )
     if labels and not _used(first.jaxpr, len(leaves.shapes)):
         raise ConfigError("the loss does not depend on the params; compute it from them")
@@ -275,7 +277,7 @@ def _frozen(function: Callable[..., Any], leaves: Leaves, shape: tuple[int, ...]
 
 
 def _text(traced: Any) -> str:
-    return re.sub(r"0x[0-9a-f]+", "", str(traced))  # where a function of the code lies in memory
+    return re.sub(r"0x[0-9a-f]+", "", str(traced))  # the address of a function in memory
 
 
 def _bytes(array: Any) -> bytes:
@@ -289,7 +291,7 @@ def _used(jaxpr: Any, many: int) -> bool:
 
 
 def way_out(jaxpr: Any) -> str | None:
-    """The first operation of a trace that leaves its program: a callback, foreign code, or whatever has an effect.
+    """Return the first operation of a trace that leaves its program: a callback, foreign code, or any side effect.
 
     >>> way_out(jax.make_jaxpr(lambda x: jax.debug.callback(print, x) or jnp.sin(x))(1.0).jaxpr)
     'debug_callback'
@@ -308,7 +310,7 @@ def way_out(jaxpr: Any) -> str | None:
 
 
 def _inside(equation: Any) -> Iterator[Any]:
-    """The traces within an operation: of a branch, a loop's body, a function that was compiled by itself."""
+    """Yield the traces within an operation: a branch, a loop's body, a separately compiled function."""
     for given in equation.params.values():
         for one in given if isinstance(given, tuple | list) else (given,):
             inner = getattr(one, "jaxpr", one)
@@ -328,7 +330,7 @@ def _loss_of_one(loss: Callable[..., Any], params: Any, x: Any, y: Any) -> Any:
 
 
 def _decision(predict: Callable[..., Any], params: Any, x: Any) -> Any:
-    """The class of one record: the largest output, the sign of a single one, or the whole number that was predicted."""
+    """Return the class of one record: the largest output, the sign of a single one, or the predicted whole number."""
     found = jnp.asarray(predict(params, x))
     if found.ndim not in (1, 2) or found.shape[0] != 1:
         raise ConfigError(

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class JaxStepper(NeuralStepper):
-    """Moves a copy of the leaves. All calls are of one program whatever the round's size, so a round may stop anywhere."""
+    """Moves a copy of the leaves. All calls use one program for rounds of any size, so a round may stop anywhere."""
 
     def __init__(self, model: JaxModel, data: Records) -> None:
         super().__init__(model)
@@ -49,7 +49,7 @@ class JaxStepper(NeuralStepper):
         self._held, self._slopes, self._state, self._taken = held, slopes, means, taken
 
     def _numbers(self) -> dict[str, Array]:
-        """Everything that is laid out like the leaves, each as one array in the leaves' own floats."""
+        """Return the state laid out like the leaves, each part as one array in the leaves' own floats."""
         kept = {"held": self._held, "slopes": self._slopes}
         kept |= {f"optimiser.{k}": leaves for k, leaves in enumerate(self._state)}
         return {
@@ -86,7 +86,7 @@ class JaxStepper(NeuralStepper):
         return np.concatenate([numbers, np.zeros(self._per_call - len(numbers), dtype=numbers.dtype)])
 
     def _gathered(self, slots: Slots, plan: _Plan, part: slice) -> tuple[Array, Array, Array]:
-        """The records of these steps. A place of a batch that nobody has is taken by its first record, with no weight."""
+        """Return the records of these steps. An empty place of a batch gets its first record, with weight 0."""
         batch, dtype, has = self._model.batch, self._model.dtype, np.flatnonzero(plan.has[part])
         places = plan.low[part][has, None] + np.arange(batch)
         there = places < plan.high[part][has, None]
@@ -102,8 +102,8 @@ class JaxStepper(NeuralStepper):
 class _Plan:
     """Slots as steps of the program: records low..high-1 of the round, at most a batch of them in each.
 
-    Of a batch's slots, those that drew no record count too: a drawn batch is a sum over ``batch``, which is public, and the
-    model shrinks once for it, whether or not a record was drawn. With batches of one, each record is a step.
+    A batch's slots without a drawn record count too: a drawn batch is a sum over ``batch``, which is public, and the
+    model shrinks once for it even if no record was drawn. With batches of one, each record is a step.
     """
 
     def __init__(self, slots: Slots, h0: int, h1: int, batch: int, l2: float) -> None:

@@ -1,4 +1,4 @@
-"""What a torch module and a JAX function have in common as models of the user's own; `OwnModel` makes an objective of either."""
+"""Base of torch and JAX models, the user's own; `OwnModel` makes an objective of either."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from crescendo.data.records import Records
 
 _NUMBERS_AT_ONCE = 1 << 22  # of the gradients of a chunk: 16 MB of float32
-_MOST_AT_ONCE = 32  # records in a chunk: a chunk that is not full is computed as if it were
+_MOST_AT_ONCE = 32  # records in a chunk; a partial chunk costs as much as a full one
 _OURS = ("batch", "l2", "shape", "optimiser", "momentum")
 
 
 class Options(NamedTuple):
-    """How a neural model is trained: `crescendo.torch.model` says what each means."""
+    """Training options of a neural model; `crescendo.torch.model` documents them."""
 
     shape: tuple[int, ...] = ()
     batch: int = 1
@@ -36,7 +36,7 @@ class Options(NamedTuple):
     momentum: float = 0.0
 
     def check(self) -> None:
-        """ConfigError, in one sentence, for what makes no sense."""
+        """Raise ConfigError for invalid options."""
         if isinstance(self.batch, bool) or not isinstance(self.batch, int | np.integer) or self.batch < 1:
             raise ConfigError(f"batch must be a whole number, 1 or more, got {self.batch!r}")
         if isinstance(self.l2, str) or not 0 <= self.l2 < math.inf:
@@ -49,11 +49,11 @@ class Options(NamedTuple):
         if isinstance(self.momentum, str) or not 0 <= self.momentum < 1:
             raise ConfigError(f"momentum must be a number from 0 up to but not 1, got {self.momentum!r}")
         if self.optimiser == "adam" and self.momentum:
-            raise ConfigError("adam has a momentum of its own; remove the option momentum")
+            raise ConfigError("adam has its own momentum; remove the option momentum")
 
 
 def optimiser_of(call: str, optimiser: str, optimizer: Any, others: Mapping[str, Any]) -> str:
-    """The name of the optimiser in either spelling, or as a class of torch; ConfigError for an option that no model has.
+    """Return the optimiser's name, given in either spelling or as a torch class; raise ConfigError for unknown options.
 
     >>> optimiser_of("torch", "sgd", "Adam", {})
     'adam'
@@ -75,7 +75,7 @@ def optimiser_of(call: str, optimiser: str, optimizer: Any, others: Mapping[str,
 
 
 class NeuralModel(ABC):
-    """Options, the shape and labels of records, and sums of clipped gradients. A subclass says how gradients are computed."""
+    """Options, record shape and labels, and sums of clipped gradients. A subclass computes the gradients."""
 
     name: str
     size: int
@@ -86,22 +86,22 @@ class NeuralModel(ABC):
         _, self.batch, self.l2, self.optimiser, self.momentum = options
         self.shape = tuple(options.shape)
         self.between: Callable[[], None] | None = (
-            None  # called before each call of the user's code, to put back what it keeps
+            None  # called before each call of the user's code, to restore its state
         )
 
     @property
     def plain_steps(self) -> bool:
-        """Whether a round's steps can be taken as one, by the sum of gradients."""
+        """True if a round's steps can be taken as one, by the sum of gradients."""
         return self.optimiser == "sgd" and not self.momentum
 
     @property
     @abstractmethod
     def clips(self) -> bool:
-        """Whether many records' gradients can be had at once. If not, the code is shown one record at a time, by others."""
+        """True if many records' gradients can be computed at once; otherwise the caller passes one record at a time."""
 
     @property
     def slow(self) -> str | None:
-        """What to say of a model whose gradients cannot be had so."""
+        """The note about a model whose gradients cannot be computed at once."""
         if self.clips:
             return None
         return (
@@ -111,35 +111,35 @@ class NeuralModel(ABC):
 
     @property
     def at_once(self) -> int:
-        """How many records' gradients are held at once, however many were drawn."""
+        """The number of records' gradients held at once, for any number drawn."""
         return max(1, min(_MOST_AT_ONCE, _NUMBERS_AT_ONCE // self.size))
 
     @abstractmethod
     def alone(self) -> AbstractContextManager[None]:
-        """While it computes: one thread, and nothing that the caller has set."""
+        """Return a context for computing: one thread, and none of the caller's settings."""
 
     @property
     def own_code(self) -> tuple[Any, ...]:
-        """What runs of the user's when records are computed, and may keep something of them."""
+        """Return the user's code that runs on records and may keep some of them."""
         return ()
 
     @property
     def copied(self) -> list[Any]:
-        """What of that is copied for each call anyway."""
+        """Return the part of it that is copied for each call anyway."""
         return []
 
     def refuse_callbacks(self) -> None:
-        """Refuse code that leaves the program that was made of it, from here on. Code that is run as it is has no program."""
+        """Refuse, from now on, code that leaves its compiled program; uncompiled code has none."""
         return
 
     @property
     @abstractmethod
     def part_sizes(self) -> tuple[int, ...]:
-        """How many numbers each tensor of the model has, in the order of the vector."""
+        """Return the size of each tensor of the model, in the order of the vector."""
 
     @abstractmethod
     def gradients_at(self, w: Vector, data: Records) -> Callable[[Ints], Parts]:
-        """What gives, for each tensor of the model, one row for each of up to `at_once` records. Called within `alone`."""
+        """Return a function that gives, per tensor, one row for each of up to `at_once` records. Called within `alone`."""
 
     def gradient(
         self,
@@ -150,13 +150,14 @@ class NeuralModel(ABC):
         unit: float | None = None,
         layers: LayerClips | None = None,
     ) -> Floats:
-        """The sum of the records' gradients; with ``clip`` each is clipped, and rounded to ``unit``, before it is added.
+        """Return the sum of the records' gradients; with ``clip`` each is clipped, and rounded to ``unit``, before it
+        is added.
 
-        With ``layers`` too, each layer is clipped by itself.
+        With ``layers`` too, each layer is clipped separately.
         """
         clips = layers if clip is None or layers is not None else LayerClips(((self.size, clip),))
         found = ClippedSum(self.part_sizes, clips, unit or 0.0)
-        with self.alone(), np.errstate():  # what the model's code sets ends with its call
+        with self.alone(), np.errstate():  # undo settings made by the model's code
             gradients = self.gradients_at(w, data)
             for first in range(0, len(rows), self.at_once):
                 chunk = rows[first : first + self.at_once]
@@ -164,18 +165,18 @@ class NeuralModel(ABC):
         return found.total
 
     def _whatever_happens(self, gradients: Callable[[Ints], Parts], rows: Ints) -> Parts:
-        """The same for a private round: a record on which the code fails counts as 0, since stopping would tell of it."""
+        """Return gradients in a private round: a record on which the code fails counts as 0, since stopping would reveal it."""
         try:
             return gradients(rows)
         except BaseException as error:  # the code may even call sys.exit
             if isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread():
-                raise  # a person's; elsewhere only the code itself can have raised it
+                raise  # from the user; in other threads only the code itself can have raised it
             if len(rows) == 1:
                 return [np.zeros((1, size)) for size in self.part_sizes]
         return one_by_one(partial(self._whatever_happens, gradients), rows)
 
     def shape_of(self, data: Records) -> tuple[int, ...]:
-        """Of one record, as the model reads it."""
+        """Return the shape of one record as the model reads it."""
         shape = self.shape or data.shape or (data.features,)
         if math.prod(shape) != data.features:
             raise ConfigError(f"a record of shape {shape} does not have {data.features} numbers; check shape")
@@ -183,7 +184,7 @@ class NeuralModel(ABC):
 
     @staticmethod
     def labels_of(data: Records) -> Ints:
-        """Class numbers as whole numbers."""
+        """Return class numbers as integers."""
         return data.y.astype(np.int64)
 
     def penalty(self, w: Vector) -> float:
@@ -191,7 +192,7 @@ class NeuralModel(ABC):
 
 
 def one_by_one(gradients: Callable[[Ints], Parts], rows: Ints) -> Parts:
-    """The gradients of records that are computed in calls of their own."""
+    """Return the gradients of records computed in separate calls."""
     each = [gradients(rows[k : k + 1]) for k in range(len(rows))]
     return [np.concatenate(tensor) for tensor in zip(*each, strict=True)]
 
@@ -199,7 +200,7 @@ def one_by_one(gradients: Callable[[Ints], Parts], rows: Ints) -> Parts:
 def split_options(
     make: Any, name: str, features: int, options: dict[str, Any]
 ) -> tuple[Callable[[], Any], dict[str, Any]]:
-    """A run file's options: what makes the model, with those it asks for by name and ``features``; and those that are ours."""
+    """Split a run file's options: a maker of the model with the options it names and ``features``, and our own options."""
     ours = {key: value for key, value in options.items() if key in _OURS}
     theirs = {key: value for key, value in options.items() if key not in _OURS}
     asked = inspect.signature(make).parameters

@@ -1,4 +1,4 @@
-"""One client's neural model between rounds and within them, whatever library moves it."""
+"""Base stepper of neural models: one client's model between and within rounds, for any library."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from crescendo_dp.own_code import own_code_failed
 
 
 class NeuralStepper(ABC):
-    """Where the round began, in float64, and how far the model has moved since, in the model's own floats.
+    """The start of the round, in float64, and the displacement since, in the model's own floats.
 
-    A local batch of b records is one step, by their mean gradient, at the last of its b slots; the last batch of a round may
-    be smaller. Where a round is interrupted makes no difference: which records form a batch follows from the slots alone. The
-    optimiser's state lasts a round.
+    A local batch of b records is one step, by their mean gradient, at the last of its b slots; the last batch of a
+    round may be smaller. An interruption of a round changes nothing: the slots alone determine the batches. The
+    optimiser's state lasts one round.
     """
 
     def __init__(self, model: NeuralModel) -> None:
@@ -29,15 +29,15 @@ class NeuralStepper(ABC):
 
     @abstractmethod
     def _reset(self) -> None:
-        """Forget the optimiser's state."""
+        """Reset the optimiser's state."""
 
     @abstractmethod
     def _put(self, w: Floats) -> None:
-        """Hold these weights, rounded to the model's floats."""
+        """Set the weights, rounded to the model's floats."""
 
     @abstractmethod
     def _in_full(self) -> Floats:
-        """A copy of the weights that are held."""
+        """Return a copy of the weights."""
 
     @abstractmethod
     def _advance(self, slots: Slots, h0: int, h1: int) -> None: ...
@@ -50,7 +50,7 @@ class NeuralStepper(ABC):
         self._translated = False
 
     def translate(self, by: Vector) -> None:
-        """Move along with a newer global model: the work done stays as it is, to the bit."""
+        """Move along with a newer global model; the displacement does not change by a bit."""
         moved = self._in_full() - self._loaded
         self._origin = self._origin + by
         self._put(self._origin + moved)
@@ -58,15 +58,15 @@ class NeuralStepper(ABC):
         self._translated = True
 
     def read(self) -> Floats:
-        """Where the round began plus what the model moved: the rounding of its start to the model's floats cancels out."""
+        """Return the round's start plus the displacement: the rounding of the start to the model's floats cancels out."""
         return np.asarray(self._origin + (self._in_full() - self._loaded))
 
     def _exported(self) -> dict[str, Array]:
-        """Where the round is measured from, if that is no longer its start; a subclass adds its weights and its optimiser."""
+        """Export the reference point if it is no longer the start; a subclass adds its weights and its optimiser."""
         return {"origin": self._origin, "loaded": self._loaded} if self._translated else {}
 
     def _go_on(self, state: StepperState) -> None:
-        """Take the same from a state; a subclass has checked the rest of it before."""
+        """Restore the same from a state; a subclass has already checked the rest."""
         if "origin" in state:
             origin, loaded = stored(state, "origin", self._origin), stored(state, "loaded", self._loaded)
             self._origin, self._loaded, self._translated = origin, loaded, True

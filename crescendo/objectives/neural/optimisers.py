@@ -13,11 +13,11 @@ _DECAYS, _EPSILON = (0.9, 0.999), 1e-8  # Adam's own
 
 
 class Optimiser(Protocol):
-    """Moves the coordinates ``low..high-1`` of the weights downhill by a step of the product's own schedule."""
+    """Moves the coordinates ``low..high-1`` of the weights downhill, with the schedule's step size."""
 
     def reset(self) -> None: ...
     def export(self) -> dict[str, Array]:
-        """What it keeps of the round so far."""
+        """Export the state of the round so far."""
 
     def restore(self, state: StepperState) -> None: ...
     def step(self, weights: torch.Tensor, slopes: torch.Tensor, low: int, high: int, eta: float) -> None: ...
@@ -38,7 +38,7 @@ class _Plain:
 
 
 class _Momentum:
-    """v <- m v + g, w <- w - eta v: the heavy ball, as `torch.optim.SGD` has it."""
+    """v <- m v + g, w <- w - eta v: heavy ball, as in `torch.optim.SGD`."""
 
     def __init__(self, like: torch.Tensor, momentum: float) -> None:
         self._velocity, self._momentum = torch.zeros_like(like), momentum
@@ -59,7 +59,7 @@ class _Momentum:
 
 
 class _Adam:
-    """Adam with its usual decays, as `torch.optim.Adam` has it."""
+    """Adam with its usual decays, as in `torch.optim.Adam`."""
 
     def __init__(self, like: torch.Tensor) -> None:
         self._mean, self._square, self._steps = torch.zeros_like(like), torch.zeros_like(like), 0

@@ -1,4 +1,4 @@
-"""What a torch module gives for its records: whether cross-entropy can read it, and which class it speaks for."""
+"""Outputs of a torch module: a check that cross-entropy can read them, and the predicted class."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ from crescendo.errors import ConfigError
 
 
 def check_outputs(outputs: Any, loss: Any, classes: int, name: str) -> None:
-    """ConfigError if cross-entropy cannot read these outputs: a row for each record, with a number for each class.
+    """Raise ConfigError unless cross-entropy can read the outputs: one row per record, one number per class.
 
-    A loss of one's own reads what it likes.
+    A user's own loss may read any outputs.
 
     >>> check_outputs(torch.zeros(1, 3), nn.CrossEntropyLoss(), 3, "Net")
     >>> check_outputs(torch.zeros(1, 1), nn.CrossEntropyLoss(), 2, "Net")  # doctest: +ELLIPSIS
     Traceback (most recent call last):
-    crescendo_dp.errors.ConfigError: Net gives 1 number for a record, and cross-entropy needs one for each of 2 classes; ...
+    crescendo_dp.errors.ConfigError: Net gives 1 number for a record, and cross-entropy needs one for each of 2
+    classes; ...
     """
     if loss is not nn.functional.cross_entropy and not isinstance(loss, nn.CrossEntropyLoss):
         return
@@ -41,7 +42,7 @@ def check_outputs(outputs: Any, loss: Any, classes: int, name: str) -> None:
 
 
 def decided(outputs: torch.Tensor) -> torch.Tensor:
-    """The class that each record's outputs speak for: that of the largest, or the sign of a single one.
+    """Return each record's predicted class: the largest output, or the sign of a single one.
 
     >>> decided(torch.tensor([[0.1, 0.9], [0.8, 0.2]])), decided(torch.tensor([-1.0, 2.0]))
     (tensor([1, 0]), tensor([0, 1]))

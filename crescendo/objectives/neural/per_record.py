@@ -1,12 +1,13 @@
-"""Each record's own gradient of a torch module, many records at a time.
+"""Per-record gradients of a torch module, many records at a time.
 
-What a record's gradient is must depend on the model and that record alone, to the last bit (`probes`). Three things could break
-that. How many records are computed together: a chunk always has the same number, the last one is padded. Threads: there is one.
-And a record's place in its chunk: a product of one matrix of weights with all records adds up in another order in some of its
-rows (seen with 5 by 4 numbers). So each record meets weights of its own, as if they differed, in a product of its own; and that
-is tried at set-up. If one record differs from itself, or the code cannot be mapped over records, they are computed one by one.
+A record's gradient must depend only on the model and that record, to the last bit (`probes`). Three things could
+break this. The number of records computed together: a chunk always has the same size, and the last one is padded.
+Threads: only one is used. And a record's position in its chunk: a product of one weight matrix with all records adds
+up in another order in some of its rows (seen with 5 by 4 numbers). So each record gets its own copy of the weights
+and its own product, and set-up tries this. If a record's gradient varies, or the code cannot be mapped over records,
+records are computed one by one.
 
-A module may keep something of what it has seen, a count or a hidden state. So it is made anew before every call of its code.
+A module may keep state, such as a count or a hidden state, so it is reset before every call of its code.
 """
 
 from collections.abc import Callable
@@ -24,9 +25,10 @@ LossOfOne = Callable[[Parameters, torch.Tensor, torch.Tensor], torch.Tensor]
 
 
 class PerRecord:
-    """``rows(parameters, x, y)`` has, for each parameter, one row a record. ``vectorised``: they are computed a chunk at a time.
+    """``rows(parameters, x, y)`` gives, for each parameter, one row per record; ``vectorised`` computes a chunk at a
+    time.
 
-    ``renew`` is called before each call of the code that ``loss`` runs: what that code keeps ends there.
+    ``renew`` resets the state of the user's code before each call by ``loss``.
     """
 
     def __init__(self, loss: LossOfOne, at_once: int, draws: bool, renew: Callable[[], None]) -> None:
@@ -36,7 +38,7 @@ class PerRecord:
         self._loss = loss
 
     def choose(self, parameters: Parameters, shape: tuple[int, ...], dtype: np.dtype[np.floating]) -> None:
-        """Settle, on made-up records, whether chunks will do."""
+        """Decide on made-up records if chunks can be used."""
         device = next(iter(parameters.values())).device
 
         def chunk(x: Array, y: Array) -> Array:
@@ -46,14 +48,14 @@ class PerRecord:
         self.vectorised = independent(chunk, self.at_once, shape, dtype, self._draws)
 
     def rows(self, parameters: Parameters, x: torch.Tensor, y: torch.Tensor) -> Parts:
-        """The gradients of a full chunk, or of any number one by one: for each parameter a row a record."""
+        """Return the gradients of a full chunk, or of any number one by one: for each parameter one row per record."""
         if self.vectorised:
             return self._chunk(parameters, x, y)
         each = [self._one(parameters, x[k], y[k]) for k in range(len(x))]
         return [np.concatenate(rows) for rows in zip(*each, strict=True)]
 
     def _one(self, parameters: Parameters, x: torch.Tensor, y: torch.Tensor) -> Parts:
-        """By the plain backward pass, which takes code that `torch.func` does not: one that writes into its buffers, say."""
+        """Use the plain backward pass, which accepts code that `torch.func` does not, such as writes into buffers."""
         self._renew()
         moving = {name: value.detach().requires_grad_() for name, value in parameters.items()}
         found = torch.autograd.grad(self._loss(moving, x, y), list(moving.values()), materialize_grads=True)

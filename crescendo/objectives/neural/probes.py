@@ -1,7 +1,8 @@
-"""Is a record's gradient its own affair? What the certificate of `minibatch` rests on, tried at set-up on made-up records.
+"""Independence of per-record gradients, on which `minibatch` certificates rest: tried at set-up on made-up records.
 
-A record's gradient must depend on the model and that record alone, to the last bit, and a record of large terms that cancel makes
-much of a last bit. So records whose numbers span many magnitudes are computed at all places of a chunk, and beside others.
+A record's gradient must depend only on the model and that record, to the last bit, and a record with large cancelling
+terms amplifies a last bit. So records whose numbers span many magnitudes are computed at all positions of a chunk,
+and next to others.
 """
 
 from __future__ import annotations
@@ -14,14 +15,14 @@ import numpy.typing as npt
 
 from crescendo.core.arrays import Array
 
-Chunk = Callable[[Array, Array], Array]  # records and labels of a full chunk; a row of gradients for each
-_PROBES = 24  # made-up records, each of which must have one and the same gradient at every place
+Chunk = Callable[[Array, Array], Array]  # records and labels of a full chunk -> a row of gradients for each
+_PROBES = 24  # made-up records, whose gradients must be the same at every position
 _MAGNITUDES = 12.0  # powers of ten that their numbers span
-_COMPANY = (math.nan, 1e30, 0.0)  # numbers of a record beside which the others must have it too
+_COMPANY = (math.nan, 1e30, 0.0)  # numbers of an adjacent record that must not change the others' gradients
 
 
 def independent(chunk: Chunk, at_once: int, shape: tuple[int, ...], dtype: npt.DTypeLike, draws: bool = False) -> bool:
-    """Whether each record has the same gradient at every place and in any company. Code that ``draws`` need only run."""
+    """Return True if a record's gradient is the same at every position, next to any other; code that ``draws`` need only run."""
     rng = np.random.Generator(np.random.Philox(0))
     probes = [_probe(shape, rng).astype(dtype) for _ in range(_PROBES)]
     return all(_same_everywhere(chunk, at_once, probe, draws) for probe in probes) and (
@@ -38,13 +39,13 @@ def _same_everywhere(chunk: Chunk, at_once: int, probe: Array, draws: bool) -> b
 
 
 def _same_beside(number: float, chunk: Chunk, at_once: int, probes: Array) -> bool:
-    """Whether records have the same gradients beside one made of ``number`` as beside one like the first of them."""
+    """Return True if the gradients are the same next to a record full of ``number`` as next to a copy of the first one."""
     x, y = probes[np.arange(at_once) % len(probes)], np.zeros(at_once, dtype=np.int64)
     other = x.copy()
     other[0] = number
     try:
         found, due = chunk(other, y), chunk(x, y)
-    except Exception:  # a record on which the code fails is computed by itself, and so are those beside it
+    except Exception:  # a record on which the code fails is computed separately, as are its neighbours
         return True
     return np.array_equal(found[1:], due[1:], equal_nan=True)
 

@@ -1,4 +1,4 @@
-"""The parameters of a JAX model, any pytree of float arrays, as one flat vector, and back."""
+"""Conversion of a JAX model's parameters, any pytree of float arrays, to a flat vector and back."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _FLOATS = ("float32", "float64")
 
 @dataclass(frozen=True)
 class Leaves:
-    """How a pytree is laid out: its structure, and the shapes of its arrays in the order of the vector."""
+    """The layout of a pytree: its structure, and the shapes of its arrays in the order of the vector."""
 
     structure: Any
     shapes: tuple[tuple[int, ...], ...]
@@ -25,7 +25,7 @@ class Leaves:
 
     @classmethod
     def of(cls, params: Any) -> Leaves:
-        """The layout of a pytree's vector; ConfigError where its leaves cannot be one."""
+        """Return the layout of a pytree's vector; raise ConfigError if its leaves cannot form one."""
         paths, structure = jax.tree_util.tree_flatten_with_path(params)
         arrays = {"params" + jax.tree_util.keystr(path): leaf for path, leaf in paths}
         for name, leaf in arrays.items():
@@ -39,7 +39,7 @@ class Leaves:
             raise ConfigError("params have leaves of float32 and of float64; all must be float32, or all float64")
         shapes = tuple(tuple(np.shape(leaf)) for leaf in arrays.values())
         if not sum(math.prod(shape) for shape in shapes):
-            raise ConfigError("params have no number that is trained; a pytree of float arrays is needed")
+            raise ConfigError("params have no trainable number; a pytree of float arrays is needed")
         return cls(structure, shapes, kinds.pop())
 
     @property
@@ -51,12 +51,12 @@ class Leaves:
         return sum(self.sizes)
 
     def split(self, flat: Array) -> list[Array]:
-        """The leaves of a vector, in its own floats."""
+        """Return the leaves of a vector, in its own floats."""
         ends = np.cumsum(self.sizes)[:-1]
         return [part.reshape(shape) for part, shape in zip(np.split(flat, ends), self.shapes, strict=True)]
 
     def leaves(self, w: Vector) -> list[Array]:
-        """A copy of a model in the pytree's own floats, leaf by leaf."""
+        """Return a copy of a model in the pytree's own floats, leaf by leaf."""
         return self.split(np.array(w, dtype=self.dtype))
 
     def vector(self, leaves: list[Any]) -> Floats:

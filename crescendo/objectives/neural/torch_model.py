@@ -1,4 +1,4 @@
-"""Any `torch.nn.Module` with a loss, as a model of the user's own: `OwnModel` makes a full objective of it."""
+"""Torch models: any `torch.nn.Module` with a loss, made into a full objective by `OwnModel`."""
 
 from __future__ import annotations
 
@@ -45,18 +45,18 @@ _SCORED_AT_ONCE = 512
 
 @dataclass(frozen=True, eq=False)
 class _Tensors:
-    """Records as tensors of the module's floats, each in the shape that the module reads; sparse rows are filled in later."""
+    """Records as tensors in the module's floats and shape; sparse rows are expanded on demand."""
 
     x: Any
     y: torch.Tensor
     shape: tuple[int, ...]
     dtype: torch.dtype
     device: torch.device
-    classes: int  # as many as the labels here need
+    classes: int  # as needed for these labels
 
     def of(self, rows: Ints) -> tuple[torch.Tensor, torch.Tensor]:
-        """Copies: a module may write into what it is given."""
-        at: Any = slice(int(rows[0]), int(rows[0]) + 1) if len(rows) == 1 else rows  # one record: quicker so
+        """Return copies: a module may write into its inputs."""
+        at: Any = slice(int(rows[0]), int(rows[0]) + 1) if len(rows) == 1 else rows  # faster for one record
         x, y = self._dense(self.x[at]), self.y[at]
         return (x.clone(), y.clone()) if len(rows) == 1 else (x, y)
 
@@ -68,7 +68,7 @@ class _Tensors:
 
 
 class TorchModel(NeuralModel):
-    """A module and its loss. The module given is never changed: `crescendo.torch.model` says what the arguments are."""
+    """A module and its loss. The given module is never changed. `crescendo.torch.model` documents the arguments."""
 
     def __init__(
         self, make: nn.Module | Callable[[], nn.Module], loss: Loss, options: Options, device: str | None = None
@@ -107,7 +107,7 @@ class TorchModel(NeuralModel):
 
     @property
     def copied(self) -> list[Any]:
-        """Parameters and buffers: the module that runs is a copy, and what is scored is called without moving them."""
+        """Return parameters and buffers: the module that runs is a copy, and scoring does not change them."""
         made = [self.net, self._scored, *([self.loss] if isinstance(self.loss, nn.Module) else [])]
         return [one for net in made for one in (*net.parameters(), *net.buffers())]
 
@@ -117,7 +117,7 @@ class TorchModel(NeuralModel):
 
     @property
     def unfit(self) -> str | None:
-        """Random layers draw by a record's place among the others: one record more would change what the others draw."""
+        """Random layers draw by a record's position: one more record would change the draws of the others."""
         if self.running_layer:
             return f"{self.running_layer} keeps running statistics, which mix records; use GroupNorm in its place"
         if self.device.type != "cpu":
@@ -130,10 +130,10 @@ class TorchModel(NeuralModel):
             f"{says}; remove it for a private run, or choose the mechanism batch-clip, with which networks learn less"
         )
 
-    # -- what every model of a user's own has -------------------------------------------------------------------------
+    # -- methods of every own model -----------------------------------------------------------------------------------
 
     def initial(self, rng: np.random.Generator) -> Floats:
-        """The module's weights as they are; those of a new module if a class or a function was given, by the run's seed."""
+        """Return the module's weights, or a new module's by the run's seed if a class or function was given."""
         return vector_of(self.net if self._make is None else _built(self._make, int(rng.integers(2**62))))
 
     def gradient(
@@ -149,7 +149,7 @@ class TorchModel(NeuralModel):
         return partial(self._gradients, self._settled(records), parameters, records)
 
     def evaluate(self, w: Vector, data: Records) -> dict[str, float]:
-        """The mean loss with L2, and how many labels are right: the largest output, or the sign of a single one."""
+        """Return the mean loss with L2, and the accuracy by the largest output, or by the sign of a single one."""
         records, losses, hits = self.tensors(data), 0.0, 0
         with self.alone(), torch.no_grad(), self._lock:
             parameters = self.layout.named(self.layout.tensor(w))
@@ -163,7 +163,7 @@ class TorchModel(NeuralModel):
         return {"loss": losses / len(data) + penalty, "accuracy": hits / len(data)}
 
     def decide(self, w: Vector, data: Records) -> Ints:
-        """The place among the classes that each record's outputs speak for."""
+        """Return the index of each record's predicted class."""
         records, found = self.tensors(data), np.zeros(len(data), dtype=np.int64)
         with self.alone(), torch.no_grad(), self._lock:
             parameters = self.layout.named(self.layout.tensor(w))
@@ -174,9 +174,9 @@ class TorchModel(NeuralModel):
         return found
 
     def measured_gradient(self, w: Vector, data: Records, rows: Ints) -> Floats:
-        """The sum of the records' gradients of the loss that `evaluate` gives, in one pass: layers are as when they are asked.
+        """Return the sum of the gradients of `evaluate`'s loss, in one pass with the layers in evaluation mode.
 
-        For measuring alone: nothing is made anew between records, and what is not finite stays so.
+        Only for measurement: state is not reset between records, and non-finite numbers stay.
         """
         with self.alone(), self._lock:
             flat = self.layout.tensor(w).requires_grad_()
@@ -189,17 +189,17 @@ class TorchModel(NeuralModel):
         return TorchStepper(self, data)
 
     def module(self, w: Vector) -> nn.Module:
-        """A copy of the module with these weights, ready to be asked."""
+        """Return a copy of the module with these weights, in evaluation mode."""
         made, values = private_copy(self.net).eval(), self.layout.named(self.layout.tensor(w))
         for name, value in (*made.named_parameters(), *made.named_buffers()):
             if name in values:
                 value.data = values[name].clone()
         return made
 
-    # -- what its stepper needs ---------------------------------------------------------------------------------------
+    # -- for its stepper ----------------------------------------------------------------------------------------------
 
     def tensors(self, data: Records) -> _Tensors:
-        """The records as the module reads them; made once, for all clients that share them."""
+        """Return the records as the module reads them; made once for all clients that share them."""
         found = self._known.get(data)
         if found is None:
             dtype, device = self.layout.dtype, self.device
@@ -223,9 +223,9 @@ class TorchModel(NeuralModel):
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """One thread: how sums are split over threads would show in their last bits. The generator is left as it was.
+        """Compute in one thread, since splitting sums over threads changes their last bits, and restore the generator.
 
-        Nor does it count whether the caller computes in other floats, or without gradients.
+        The caller's float and gradient settings do not matter either.
         """
         threads, states = torch.get_num_threads(), self._generators()
         if threads != 1:
@@ -241,12 +241,12 @@ class TorchModel(NeuralModel):
                 torch.get_device_module(self.device).set_rng_state(state)
 
     def _generators(self) -> list[torch.Tensor]:
-        """The state of the CPU's generator, and of the device's own."""
+        """Return the states of the CPU's generator and of the device's own."""
         own = [] if self.device.type == "cpu" else [torch.get_device_module(self.device).get_rng_state()]
         return [torch.get_rng_state(), *own]
 
     def _of_batch(self, w: Vector, records: _Tensors, rows: Ints) -> Floats:
-        """The same of a module whose layers mix the records of a batch: times their number, the mean gradient of all as one."""
+        """Return the summed gradient if layers mix the records of a batch: their mean gradient times their number."""
         with self.alone(), self._lock:
             if not self._tried:
                 self._try(records, 2)
@@ -258,13 +258,13 @@ class TorchModel(NeuralModel):
             (found,) = torch.autograd.grad(loss, flat)
         return in_float64(found) * len(rows)
 
-    # -- each record by itself ----------------------------------------------------------------------------------------
+    # -- one record at a time -----------------------------------------------------------------------------------------
 
     def _loss_of_one(self, parameters: Parameters, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         return self.mean(self._fresh_loss(functional_call(self._fresh, parameters, (x[None],)), y[None]))
 
     def _renew(self) -> None:
-        """The module as it was given, and the generator too: nothing that the code keeps goes from record to record."""
+        """Reset the module and the generator, so that the code keeps nothing from one record to the next."""
         if self.between is not None:
             self.between()
         self._fresh = copy.deepcopy(self.net, dict(self._moving))
@@ -274,7 +274,7 @@ class TorchModel(NeuralModel):
             torch.manual_seed(0)  # of all devices
 
     def _try(self, records: _Tensors, copies: int) -> None:
-        """Once at set-up, on one record: do outputs fit, does the code draw numbers, is the loss a mean that the weights move?"""
+        """Check once, on one record, the outputs, random draws, and a loss that is a mean and depends on the weights."""
         x, y = records.of(np.zeros(copies, dtype=np.int64))
         self._renew()
         before = self._generators()
@@ -288,7 +288,7 @@ class TorchModel(NeuralModel):
         try:
             with torch.no_grad():
                 once, twice = (self._loss_of_copies(x, y, count) for count in (1, 2))
-        except Exception:  # which is for the first real call to say
+        except Exception:  # left for the first real call to report
             return
         if math.isclose(twice, 2 * once, rel_tol=1e-4) and not math.isclose(twice, once, rel_tol=1e-4):
             raise ConfigError('the loss of two records is the sum of theirs; return the mean: reduction = "mean"')
@@ -317,7 +317,7 @@ class TorchModel(NeuralModel):
         return self._per_record
 
     def _gradients(self, per_record: PerRecord, parameters: Parameters, records: _Tensors, rows: Ints) -> Parts:
-        """One row for each of ``rows``, computed in a full chunk that is padded with the first of them."""
+        """Return one row for each of ``rows``, computed in a full chunk padded with the first one."""
         padded = rows
         if per_record.vectorised:
             padded = np.concatenate([rows, np.full(per_record.at_once - len(rows), rows[0])])
@@ -339,15 +339,15 @@ def model(
     optimizer: Any = None,
     **others: Any,
 ) -> TorchModel:
-    """A torch module as an objective: ``crescendo.simulate(config, objective=crescendo.torch.model(net, loss), data=...)``.
+    """A torch module as an objective: ``crescendo.simulate(config, objective=crescendo.torch.model(net, loss),
+    data=...)``.
 
-    ``net`` is a module, which begins with its own weights, or a class or function that makes one, which is called anew under
-    each run's seed. ``loss(outputs, labels)`` gives the mean over the records of a batch, or one number for each. Labels are
-    whole numbers from 0 up. ``shape`` is that of one record as the module reads it, where the data do not say it. Local steps
-    are of ``batch`` records, by their mean gradient. ``l2`` is a weight decay, outside of any clipping. ``optimiser``, or
-    ``optimizer``, is "sgd", with ``momentum`` if you like, or "adam"; its state lasts one round, and its step sizes are the
-    schedule's.
-    ``device`` is where the module computes, "cuda" say; without it, where the module is.
+    ``net`` is a module, which starts with its own weights, or a class or function that makes one, called again with
+    each run's seed. ``loss(outputs, labels)`` gives the mean over the records of a batch, or one number per record.
+    Labels are whole numbers from 0 up. ``shape`` is the shape of one record for the module, if the data do not have
+    it. Local steps use the mean gradient of ``batch`` records. ``l2`` is a weight decay, outside of any clipping.
+    ``optimiser``, or ``optimizer``, is "sgd", with optional ``momentum``, or "adam"; its state lasts one round, and
+    its step sizes are the schedule's. ``device`` is the module's device, such as "cuda"; by default its present one.
     """
     if isinstance(loss, type) or not callable(loss):
         raise ConfigError(
@@ -364,9 +364,9 @@ def model(
 
 
 def from_file(named: Any, name: str, data: Records, options: dict[str, Any]) -> TorchModel:
-    """The model of a run file's ``torch:file.py:Name``: a module, or what makes one, with an attribute ``loss`` if it has one.
+    """Return the model of a run file's ``torch:file.py:Name``: a module, or a maker of one, with an optional ``loss``.
 
-    A class or function is called with what it asks for by name: ``features`` and the run file's options.
+    A class or function is called with the arguments it names: ``features`` and the run file's options.
     """
     loss = getattr(named, "loss", nn.functional.cross_entropy)
     device = options.get("device")

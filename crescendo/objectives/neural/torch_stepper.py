@@ -1,4 +1,4 @@
-"""One client's torch module and the loop that moves it: plain steps on records drawn one by one or in local batches."""
+"""Stepper of a torch module: plain steps on records drawn one by one or in local batches."""
 
 from __future__ import annotations
 
@@ -49,14 +49,14 @@ class TorchStepper(NeuralStepper):
         if self._flat.device.type != "cpu":
             self._flat.copy_(self._model.layout.tensor(w))
             return
-        with np.errstate(all="ignore"):  # by numpy: torch would wake its other threads to copy a large model
+        with np.errstate(all="ignore"):  # with numpy: torch would wake its other threads to copy a large model
             np.copyto(self._flat.numpy(), w, casting="same_kind")
 
     def _in_full(self) -> Floats:
         return np.array(self._flat.cpu().numpy(), dtype=np.float64)  # a copy, also of float64
 
     def export(self) -> StepperState:
-        """Random layers need nothing: they draw by the round's records and the slot."""
+        """Export the state; random layers need none, since they draw by the round's records and the slot."""
         kept = {name: value.cpu().numpy() for name, value in self._kept().items()}
         return self._exported() | {"flat": self._flat.cpu().numpy()} | self._optimiser.export() | kept
 
@@ -70,9 +70,9 @@ class TorchStepper(NeuralStepper):
             value.copy_(torch.tensor(kept[name]))
 
     def _kept(self) -> dict[str, torch.Tensor]:
-        """The bytes of every buffer that is no part of the vector: how many batches a layer has seen, say.
+        """Return the bytes of every buffer outside the vector, such as a layer's count of batches.
 
-        They are the buffers' own bytes, so whoever writes into them sets the buffers.
+        They are the buffers' own memory: writing into them sets the buffers.
         """
         inside = {"net": self._net, "loss": self._loss} if isinstance(self._loss, nn.Module) else {"net": self._net}
         return {
@@ -96,7 +96,7 @@ class TorchStepper(NeuralStepper):
                 self._drawn_steps(slots, h, slots.rows[slots.records(h - h % batch).start : slots.records(h).stop])
 
     def _seed(self, slots: Slots) -> int:
-        """Of a round's random layers: its rows, and in a private round its start model, as rows are only counted there."""
+        """Return the seed of a round's random layers: from its rows, and in a private round from its start model instead."""
         drawn = np.ascontiguousarray(slots.rows).tobytes()
         public = b"" if slots.ends is None else self._origin.tobytes()
         return xxhash.xxh3_64_intdigest(drawn + public) >> 1
@@ -107,9 +107,10 @@ class TorchStepper(NeuralStepper):
         self._step(slots, h)
 
     def _drawn_steps(self, slots: Slots, h: int, rows: Ints) -> None:
-        """The records that were drawn into a batch's slots, maybe none: their summed gradient over ``batch``, which is public.
+        """Step by the records drawn into a batch's slots, maybe none: their summed gradient over ``batch``, which is
+        public.
 
-        With batches of one, a slot takes one step for each of its records, as every stepper does.
+        With batches of one, a slot takes one step per record, like every stepper.
         """
         self._shrink(slots, h)
         batch = self._model.batch
@@ -130,7 +131,7 @@ class TorchStepper(NeuralStepper):
         self._optimiser.step(self._flat, self._slope, low, high, float(slots.etas[h]) * slots.factor)
 
     def _downhill(self, rows: Ints) -> None:
-        """The mean gradient of these records, into the flat tensor that the parameters' gradients are views of."""
+        """Write the mean gradient of these records into the flat tensor behind the parameters' gradients."""
         self._slope.zero_()
         x, y = self._records.of(rows)
         try:

@@ -1,11 +1,11 @@
-"""The compiled loops of softmax regression that move a model: steps and sums of gradients, sparse and dense.
+"""Compiled loops of softmax regression: steps and sums of gradients, sparse and dense.
 
-Number ``j * classes + k`` of the model is the weight of feature j for class k; the intercepts, one for each class, come last. A
-record's gradient is the product of (x, 1) and q, where q is the classes' probabilities less 1 at the record's own; so its norm is
-the product of two norms, and clipping it over all coordinates is clipping q.
+Number ``j * classes + k`` of the model is the weight of feature j for class k; the intercepts, one per class, come
+last. A record's gradient is the product of (x, 1) and q, where q has the class probabilities, minus 1 at the record's
+own class. So its norm is the product of two norms, and clipping it over all coordinates means clipping q.
 
-As in `margin_kernels` the local model is ``scale * u`` on the block ``lo <= j < hi`` and ``u`` elsewhere, all arithmetic is
-float64, and a segment may be cut anywhere without changing a bit.
+As in `margin_kernels` the local model is ``scale * u`` on the block ``lo <= j < hi`` and ``u`` elsewhere, all
+arithmetic is float64, and a segment may be cut anywhere without changing a bit.
 """
 
 import math
@@ -15,21 +15,22 @@ import numpy as np
 from crescendo.core.arrays import Array
 from crescendo.objectives.compiled import compiled
 
-SMALLEST, LARGEST = 2.0**-30, 2.0**30  # outside these the scale is multiplied into u
+SMALLEST, LARGEST = 2.0**-30, 2.0**30  # outside this range the scale is multiplied into u
 
-PART = 64  # features that are gone through together, class after class: their weights stay in the nearest cache
+PART = 64  # features processed together, class by class, so that their weights stay in the L1 cache
 
-HUGE = 1e220  # with clips from 1e-60 on, clipped numbers of q are normal floats for shorter records
+HUGE = 1e220  # with clips of at least 1e-60, clipped numbers of q are normal floats for shorter records
 
-U = np.uint64  # an index that may be negative is tested for it at every access
+U = np.uint64  # unsigned: a possibly negative index is tested at every access
 F = np.float64
 
 
 @compiled
 def _off(q: Array, z: Array, own: int) -> float:
-    """q = softmax(z), less 1 at the record's ``own`` class, where it is minus the sum of the others: no digits are lost.
+    """Set q to softmax(z), minus 1 at the ``own`` class, computed there as minus the sum of the others, to keep all
+    digits.
 
-    Gives |q|, from numbers of order 1: squares of small probabilities would be lost.
+    Return |q|, computed from numbers of order 1: squares of small probabilities would underflow.
     """
     largest = z[0]
     for k in range(1, z.size):
@@ -52,7 +53,7 @@ def _off(q: Array, z: Array, own: int) -> float:
 
 @compiled
 def _length(x: Array, ones: float) -> float:
-    """|(x, 1)|, with ``ones`` 1, or |x| with 0; infinite for a record with a number beyond HUGE or none at all."""
+    """Return |(x, 1)| with ``ones`` 1, or |x| with 0; infinite for a record with a NaN or a number beyond HUGE."""
     square = ones
     for p in range(x.size):
         square += F(x[p]) * F(x[p])
@@ -70,7 +71,7 @@ def _length(x: Array, ones: float) -> float:
 
 @compiled
 def _clipped(q: Array, off: float, length: float, clip: float) -> bool:
-    """Scale q down so that the gradient's norm is at most ``clip``; False for a gradient that is not finite and counts as 0."""
+    """Scale q down so that the gradient's norm is at most ``clip``; return False for a non-finite gradient (counts as 0)."""
     norm = off * length
     if not norm < math.inf:
         return False
@@ -82,7 +83,7 @@ def _clipped(q: Array, off: float, length: float, clip: float) -> bool:
 
 @compiled
 def _shrunk(u: Array, scale: float, shrink: float, lo: int, hi: int) -> float:
-    """The new scale; one that is very small or large, zero or not finite is multiplied into the block."""
+    """Return the new scale; one that is very small or large, zero or non-finite is multiplied into the block."""
     if shrink == 1.0:
         return scale
     scale *= shrink
@@ -95,7 +96,7 @@ def _shrunk(u: Array, scale: float, shrink: float, lo: int, hi: int) -> float:
 
 @compiled
 def _margins(z: Array, u: Array, scale: float, values: Array, indices: Array, features: int, lo: int, hi: int) -> None:
-    """The margin of every class: of a dense row if ``indices`` is empty, else of a sparse one."""
+    """Compute the margin of every class, for a dense row if ``indices`` is empty, otherwise for a sparse one."""
     classes, dense = z.size, indices.size == 0
     whole, ones = lo == 0 and hi == u.size, u.size > features * classes
     for k in range(classes):
@@ -169,7 +170,7 @@ def _step(
     z: Array,
     q: Array,
 ) -> float:
-    """One record's step; ``shrink`` is what L2 leaves of the model after the margins were taken. The new scale."""
+    """Take one record's step and return the new scale; ``shrink`` is the L2 factor applied after the margins."""
     _margins(z, u, scale, values, indices, features, lo, hi)
     off = _off(q, z, own)
     moves = True
@@ -203,7 +204,7 @@ def advance_dense(
     clip: float,
     classes: int,
 ) -> float:
-    """Run slots h0..h1-1 on ``u`` in place; the new scale. ``clip`` 0: none. ``ends`` empty: one record per slot."""
+    """Run slots h0..h1-1 on ``u`` in place; return the new scale. ``clip`` 0: none. ``ends`` empty: one record per slot."""
     z, q, none = np.empty(classes), np.empty(classes), np.empty(0, np.int32)
     for h in range(h0, h1):
         step = etas[h] * factor
@@ -268,7 +269,7 @@ def _add(
     z: Array,
     q: Array,
 ) -> None:
-    """Add one record's gradient at ``w``, each number of it rounded as ``anchor`` says: see `sum_dense`."""
+    """Add one record's gradient at ``w``, each number rounded by means of ``anchor``: see `sum_dense`."""
     classes, dense = q.size, indices.size == 0
     ones = w.size > features * classes
     _margins(z, w, 1.0, values, indices, features, 0, w.size)
@@ -298,8 +299,8 @@ def sum_dense(
 ) -> None:
     """Add the gradients of ``rows`` at ``w``, each clipped unless ``clip`` is 0, to ``total``.
 
-    With a ``unit``, a power of two, each number of each gradient is rounded to a multiple of it, by adding and taking away a
-    float whose last bit is the unit: sums of multiples are exact, whatever their order, until they reach 2^53 of them.
+    With a ``unit``, a power of two, each number of each gradient is rounded to a multiple of it, by adding and
+    subtracting a float whose last bit is the unit. Sums of multiples below 2^53 units are exact in any order.
     """
     z, q, none, anchor = np.empty(classes), np.empty(classes), np.empty(0, np.int32), 1.5 * 2.0**52 * unit
     for i in range(rows.size):

@@ -1,8 +1,9 @@
-"""Softmax regression: one margin for each class, over dense or CSR records.
+"""Softmax regression: one margin per class, over dense or CSR records.
 
     F(W) = sum_i p_i ( log sum_k exp(z_ik) - z_i,y_i ) + l2/2 |W|^2,     z_ik = W_k . (x_i, 1)
 
-with class numbers y from 0 on. Number j * classes + k of the model is the weight of feature j for class k, intercepts last.
+with class numbers y from 0 on. Number j * classes + k of the model is the weight of feature j for class k, intercepts
+last.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from crescendo.objectives.weighting import shares
 if TYPE_CHECKING:
     from crescendo.data.records import Records
 
-_AT_ONCE = 1 << 12  # records whose margins are held at once
+_AT_ONCE = 1 << 12  # records with margins in memory at once
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,7 @@ class Softmax(LinearModel):
 
     @property
     def traits(self) -> Traits:
-        """The Hessian in z is diag(p) - p p', whose largest eigenvalue is at most 1/2, where two classes have 1/2 each."""
+        """The Hessian in z is diag(p) - p p'; its largest eigenvalue is at most 1/2, reached with two classes at 1/2 each."""
         return Traits(
             name="softmax",
             l2=self.l2,
@@ -81,7 +82,7 @@ class Softmax(LinearModel):
             raise DataError(f"softmax regression on {self.classes} classes needs class numbers 0 to {self.classes - 1}")
 
     def mean_gradient(self, w: Vector, data: Records, weighted: npt.ArrayLike | None = None) -> Floats:
-        """The gradient of F, L2 included."""
+        """Return the gradient of F, L2 included."""
         self.admit(data)
         weights, total = shares(weighted, len(data)), np.zeros((self.features + self.intercept, self.classes))
         for rows, z in self._margins(w, data):
@@ -94,7 +95,7 @@ class Softmax(LinearModel):
         return total.ravel() + self.l2 * w
 
     def decide(self, w: Vector, data: Records) -> Ints:
-        """The class of each record's largest margin; of equal ones the first.
+        """Return the class of each record's largest margin; ties go to the first.
 
         >>> from crescendo.data.records import Records
         >>> data = Records(np.array([[-2.0], [3.0]]), np.zeros(2))
@@ -110,10 +111,9 @@ class Softmax(LinearModel):
         weighted: npt.ArrayLike | None = None,
         metrics: Sequence[str] = ("loss", "accuracy"),
     ) -> dict[str, Any]:
-        """Scores of one model, or of a stack of models (2-d, one a row): then arrays, the same bits as one by one.
+        """Score one model, or a stack of models (2-d, one per row), as arrays with the same bits as one by one.
 
-        ``weighted``: row weights (see `weights_of_rows`), uniform if None. A record of which a margin is not a number counts as
-        wrong.
+        ``weighted``: row weights (see `weights_of_rows`), uniform if None. A record with a NaN margin counts as wrong.
 
         >>> from crescendo.data.records import Records
         >>> data = Records(np.array([[1.0], [2.0]]), np.array([0.0, 2.0]))
@@ -128,9 +128,9 @@ class Softmax(LinearModel):
         return scored({name: found[name] for name in metrics}, w)
 
     def _score(self, w: Floats, data: Records, weights: Floats | None) -> tuple[float, float]:
-        """The mean loss (without L2) and the share of records that are told right."""
+        """Return the mean loss (without L2) and the share of correctly classified records."""
         losses, hits = np.empty(len(data)), np.empty(len(data))
-        with np.errstate(all="ignore"):  # a model that diverged shows in what comes out
+        with np.errstate(all="ignore"):  # a diverged model shows in the results
             for rows, z in self._margins(w, data):
                 own, each = data.y[rows].astype(np.int64), np.arange(len(z))
                 losses[rows] = _log_sums(z) - z[each, own]
@@ -138,7 +138,7 @@ class Softmax(LinearModel):
             return float(np.average(losses, weights=weights)), float(np.average(hits, weights=weights))
 
     def _margins(self, w: Vector, data: Records) -> Iterator[tuple[slice, Floats]]:
-        """The margins of some records at a time, a row each."""
+        """Yield the margins of some records at a time, one row each."""
         table = np.asarray(w, dtype=np.float64).reshape(-1, self.classes)
         for first in range(0, len(data), _AT_ONCE):
             rows = slice(first, min(first + _AT_ONCE, len(data)))
@@ -148,6 +148,6 @@ class Softmax(LinearModel):
 
 
 def _log_sums(z: Floats) -> Floats:
-    """log sum_k exp(z_k) of every row."""
+    """Return log sum_k exp(z_k) of every row."""
     largest = z.max(axis=1)
     return np.asarray(largest + np.log(np.exp(z - largest[:, None]).sum(axis=1)))
