@@ -1,4 +1,4 @@
-"""A paid draft as text: the schema file with its price, and the lines of a run file that go with it."""
+"""A paid draft as text: the schema file with its price, and the matching lines of a run file."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from crescendo.drafter.draft_request import DraftRequest
 
 @dataclass(frozen=True)
 class BoughtSchema:
-    """A charged draft, worded for a person. Every number in it was released: it is public."""
+    """A charged draft as readable text. Every number in it was released and is public."""
 
     source: Path
     found: ChargedDraft
@@ -27,7 +27,7 @@ class BoughtSchema:
 
     @property
     def schema(self) -> Schema:
-        """The schema with ranges in round numbers."""
+        """The schema with rounded ranges."""
         made = self.found.draft.usable(self.source.name)
         stated = set(self.request.columns)
         rounded = {one.name: one for one in in_round_numbers(Draft(made)).schema.columns}
@@ -36,7 +36,7 @@ class BoughtSchema:
 
     @property
     def text(self) -> str:
-        """The schema file."""
+        """Return the schema file."""
         draft, certificate = self.found.draft, self.found.draft.certificate
         mind = (
             f"Drafted from {ascii(self.source.name)[1:-1]} by differentially private counts: epsilon {certificate.epsilon:g} at "
@@ -49,7 +49,7 @@ class BoughtSchema:
         return f"{head}\n{schema_text(self.schema)}{tail}"
 
     def for_a_run_file(self, out: Path) -> str:
-        """The lines that name it, to paste into a run file."""
+        """Return the lines that name it, to paste into a run file."""
         draft = self.found.draft
         lines = ["", "[data]", f"schema = {toml_text(str(out))}"]
         lines += [f"classes = {toml_text(list(draft.classes))}"] if draft.classes is not None else []
@@ -61,7 +61,7 @@ class BoughtSchema:
 
     @property
     def label_range(self) -> tuple[float, float] | None:
-        """As a person would write it, where it was not stated."""
+        """The label range in round numbers, unless it was stated."""
         found = self.found.draft.label_range
         if found is None or found in self.request.columns.values():
             return found
@@ -70,7 +70,7 @@ class BoughtSchema:
         return rounded.low, rounded.high
 
     def sentences(self, out: Path | None) -> Iterator[str]:
-        """Say how much was made, the price, and which columns are left out."""
+        """Yield the size of the schema, the price, and the columns left out."""
         draft, certificate = self.found.draft, self.found.draft.certificate
         if out is not None:
             columns = len(self.schema.columns)
@@ -79,8 +79,8 @@ class BoughtSchema:
         budget = f"epsilon {certificate.epsilon:g} at delta {certificate.delta:g}"
         yield f"{budget} {paid}: {self.found.entry!r} in {self.found.ledger}"
         yield self.left
-        seen = f"what fewer than about {certificate.least:.3g} records share is not seen"
-        yield f"every count has noise of {certificate.noise:.3g}, so that {seen}"
+        seen = f"values shared by fewer than about {certificate.least:.3g} records are not visible"
+        yield f"every count has noise of {certificate.noise:.3g}, so {seen}"
         for name, why in draft.left_out.items():
             yield f"the column {name!r:.62} is left out: {why}"
         if draft.classes is None and draft.label_range is None:
@@ -88,14 +88,14 @@ class BoughtSchema:
 
     @property
     def left(self) -> str:
-        """Say how much of the budget is left."""
+        """Return the sentence on the remaining budget."""
         epsilon, delta = self.found.left
         if not epsilon:
             return "nothing is left of the budget of these records"
         return f"epsilon {math.floor(epsilon * 1000) / 1000:g} at delta {delta:.2g} of the budget is left for training"
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data."""
+        """Return plain data."""
         draft = self.found.draft
         return {
             "schema": self.schema.plain(),

@@ -1,7 +1,7 @@
-"""Where a cell is counted: in an octave of numbers, as missing, as a date, or by its text. One cell, one place.
+"""Places in which cells are counted: an octave of numbers, missing, a date, or a text. Each cell has one place.
 
-A cell is judged by itself. The octaves are the same for every table: powers of two of either sign, from the least to the largest,
-with all nearer to 0 in the middle and all further out at the ends.
+A cell's place does not depend on other cells. The octaves are the same for every table: powers of two of either sign,
+in rising order; the middle one takes all numbers closer to 0, and the outermost ones all larger numbers.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from crescendo.data.tables.cells import missing, numbers, texts
 from crescendo.data.tables.drafting import DATE as A_DATE
 from crescendo.data.tables.feature_schema import is_text
 
-MOST_POWER = 128  # octaves go from 2^-128 to 2^128: all float32 numbers, and what people measure
+MOST_POWER = 128  # octaves go from 2^-128 to 2^128: all float32 numbers, and any measurement
 OCTAVES = 4 * MOST_POWER + 1
 MISSING, DATE = OCTAVES, OCTAVES + 1
-PLACES = OCTAVES + 2  # that are known before any record is read
+PLACES = OCTAVES + 2  # known before any record is read
 
 
 def octaves(values: Floats) -> Ints:
-    """The octave of each number, -1 for nan.
+    """Return the octave of each number, -1 for nan.
 
     >>> octaves(np.array([0.0, 1.0, 1.9, 2.0, -1.0, 1e300, np.inf, np.nan])) - 256
     array([   0,  129,  129,  130, -129,  256,  256, -257])
@@ -37,7 +37,7 @@ def octaves(values: Floats) -> Ints:
 
 
 def edge(at: int) -> float:
-    """Where octave ``at`` begins, and the one before ends; ``at`` may be one beyond the last. Next to 0 it is 0.
+    """Return the lower edge of octave ``at``, which may be one beyond the last; next to 0 it is 0.
 
     >>> [edge(256 + at) for at in (-1, 0, 1, 2, 129, 130)] == [-2.0**-127, 0.0, 0.0, 2.0**-127, 1.0, 2.0]
     True
@@ -49,7 +49,7 @@ def edge(at: int) -> float:
 
 
 def places(cells: Array, *, by_number: bool, by_text: bool) -> tuple[Floats, Counter[str]]:
-    """How many cells are in each of the known places, and how many say each text; a cell counts once or not at all.
+    """Count the cells in each known place, and those with each text; a cell counts at most once.
 
     Without ``by_number`` numbers are texts like others. Without ``by_text`` other cells count as missing.
 
@@ -72,7 +72,7 @@ def places(cells: Array, *, by_number: bool, by_text: bool) -> tuple[Floats, Cou
 
 
 def bins(values: Floats, low: float, step: float, many: int) -> Floats:
-    """How many numbers are in each of ``many`` bins of width ``step`` from ``low`` on; those outside, and nan, are in none.
+    """Count the numbers in each of ``many`` bins of width ``step`` from ``low`` on; ignore nan and numbers outside.
 
     >>> bins(np.array([0.0, 0.5, 1.5, 2.0, np.inf, np.nan]), 0.0, 1.0, 2)
     array([2., 1.])

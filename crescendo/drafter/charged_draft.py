@@ -1,8 +1,8 @@
-"""A draft that is paid for: signed off in the ledger of its records, charged and stored before it is shown, never bought twice.
+"""Paid draft: signed off in the ledger of its records, charged and stored before it is shown, and never bought twice.
 
-The order is that of a client's rounds. The certificate is signed off; the records are read and counted; the charge and the
-draft go to disk in one transaction; then the draft is shown. The same request finds the stored draft, whatever the records hold
-by then.
+The order is that of a client's rounds. The certificate is signed off; the records are read and counted; the charge
+and the draft go to disk in one transaction; then the draft is shown. The same request finds the stored draft, even if
+the records have changed.
 """
 
 from __future__ import annotations
@@ -24,27 +24,27 @@ from crescendo.privacy.mechanisms.noise import Source, SystemSource
 from crescendo.storage.ledger.ledger_store import Ledger
 from crescendo.whole_files import make_folder
 
-_CLIENT = "data schema"  # who signs, in the ledger
+_CLIENT = "data schema"  # the client's name in the ledger
 
 
 @dataclass(frozen=True)
 class ChargedDraft:
-    """A draft and where it was paid for; ``again`` if it was stored before and nothing was charged now."""
+    """A draft and its ledger entry; ``again`` if it was already stored and nothing was charged now."""
 
     draft: PrivateDraft
     ledger: Path
-    entry: str  # what the ledger calls it
+    entry: str  # its name in the ledger
     again: bool
-    left: tuple[float, float]  # epsilon and delta of the budget that no plan has spoken for
+    left: tuple[float, float]  # epsilon and delta left after all plans
 
 
 def charged_draft(
     path: Path, request: DraftRequest, policy: Policy, state: Path | None = None, *, source: Source | None = None
 ) -> ChargedDraft:
-    """Draft a schema from private records, or find the one that this request bought before.
+    """Draft a schema from private records, or find the draft already bought by this request.
 
-    The ledger is the one that `join` opens for these records: at the policy's path, else in the ``state`` folder; one of them is
-    given. ``source`` is for tests.
+    The ledger is the one that `join` opens for these records: at the policy's path, otherwise in the ``state``
+    folder; one of them must be given. ``source`` is for tests.
     """
     file = table_file(path)
     if state is not None:
@@ -54,7 +54,7 @@ def charged_draft(
 
 
 def draft_from(file: RecordFile, request: DraftRequest, ledger: Ledger, source: Source) -> ChargedDraft:
-    """The same with a ledger that is open."""
+    """Draft with an open ledger."""
     table = file.table(alone=True)
     header, name = list(table.columns), file.path.name
     questions = request.questions(header, name, table.dates)
@@ -70,7 +70,7 @@ def draft_from(file: RecordFile, request: DraftRequest, ledger: Ledger, source: 
     else:
         released = stored
     if not _is_closed(ledger, entry):
-        ledger.close_federation(entry)  # nothing more will be sent of it, so that federations may be joined
+        ledger.close_federation(entry)  # nothing more to send, so that federations may be joined
     draft, left = PrivateDraft.from_json(json.loads(released), certificate), ledger.left()
     return ChargedDraft(draft, ledger.path, entry, stored is not None, (left.left, left.delta_left))
 
@@ -84,7 +84,7 @@ class _Counting:
     source: Source
 
     def paid_from(self, ledger: Ledger, entry: str) -> bytes:
-        """The draft as it is stored. Whether counting fails may depend on the records: a failure is charged, and final."""
+        """Return the stored draft. A failure of counting may depend on the records, so it is charged and final."""
         try:
             counts = NoisyCounts(self.certificate, self.source)
             draft = private_draft(self.table, self.request, self.questions, counts)
@@ -101,7 +101,7 @@ def _is_closed(ledger: Ledger, entry: str) -> bool:
 
 
 def table_file(path: Path) -> RecordFile:
-    """Return the file of a table; DataError if there is none."""
+    """Return the file of a table; raise DataError if there is none."""
     if not path.exists():
         raise DataError(f"there is no file {path}; name a table with a header line: .csv, .tsv or .parquet")
     file = RecordFile(path)

@@ -1,26 +1,26 @@
-"""The certificate of a draft: the cost of counting a table, proved before a record is read.
+"""Certificate of a draft: the cost of counting a table, proved before a record is read.
 
 Theory of operation
 -------------------
-A draft asks for c histograms, c known in advance. In each of them a record is counted in one place at most, by its own cell and
-by earlier releases, so adding or removing a record moves all counts together by at most sqrt(c). Every count gets
-Gaussian noise of deviation sigma sqrt(c), exactly (`crescendo.privacy.mechanisms.gaussian`). Later histograms depend on earlier
-ones, as rounds of training do, and Gaussian mechanisms that follow each other compose as one of the joint sensitivity (Dong,
-Roth and Su 2022, corollary 3.3): all of it is one Gaussian round of rate 1.
+A draft asks for c histograms, c known in advance. In each of them a record is counted in one place at most, by its
+own cell and by earlier releases, so adding or removing a record moves all counts together by at most sqrt(c). Every
+count gets Gaussian noise of deviation sigma sqrt(c), exactly (`crescendo.privacy.mechanisms.gaussian`). Later
+histograms depend on earlier ones, as rounds of training do, and Gaussian mechanisms that follow each other compose as
+one of the joint sensitivity (Dong, Roth and Su 2022, corollary 3.3): all of it is one Gaussian round of rate 1.
 
-Where places are known beforehand (octaves of numbers, missing, dates), all counts are released, those of empty places too. A
-place that only the records know, the text of a cell, is released if its noisy count exceeds a threshold T. Let D' have one
-record more than D, with texts that are new to some columns, m at most. Let G do on D' the same as the draft, but never release
-these new texts: between D and G the draft is the Gaussian mechanism above. The draft on D' is G unless a new text, whose count
-is 1, passes T. The chance of that is at most
+Where places are known beforehand (octaves of numbers, missing, dates), all counts are released, those of empty places
+too. A place that only the records know, the text of a cell, is released if its noisy count exceeds a threshold T. Let
+D' have one record more than D, with texts that are new to some columns, m at most. Let G do on D' the same as the
+draft, but never release these new texts: between D and G the draft is the Gaussian mechanism above. The draft on D'
+is G unless a new text, whose count is 1, passes T. The chance of that is at most
 
     b = m P(1 + sigma sqrt(c) Z > T - g),    g the step of the released numbers,
 
-so that P(D' in S) <= P(G in S) + b and P(D' in S) >= (1 - b) P(G in S) for any set S of outcomes of the draft and of all other
-releases. The first adds b to delta in one direction. In the other let S be where the loss of D against G exceeds
-epsilon + ln(1 - b), the set that costs most. There P(D in S) - exp(epsilon) P(D' in S) is at most P(D in S) - exp(epsilon) P(G
-in S), which the Gaussian mechanism bounds, plus b exp(epsilon) P(G in S), and this is at most b / (1 - b) P(D in S). So
-``failure`` = b / (1 - b), as a part of delta, covers both.
+so that P(D' in S) <= P(G in S) + b and P(D' in S) >= (1 - b) P(G in S) for any set S of outcomes of the draft and of
+all other releases. The first adds b to delta in one direction. In the other let S be where the loss of D against G
+exceeds epsilon + ln(1 - b), the set that costs most. There P(D in S) - exp(epsilon) P(D' in S) is at most P(D in S) -
+exp(epsilon) P(G in S), which the Gaussian mechanism bounds, plus b exp(epsilon) P(G in S), and this is at most b / (1
+- b) P(D in S). So ``failure`` = b / (1 - b), as a part of delta, covers both.
 """
 
 from __future__ import annotations
@@ -39,19 +39,19 @@ from crescendo_dp.events import Counted, PoissonGaussian
 from crescendo_dp.ledger.book import tight
 from crescendo_dp.planning.calibration import least_sigma
 
-_FOR_TEXTS = 0.5  # the part of delta that new texts may take
-_MOST_NUMBERS = 2.0**60  # that get noise in one draft
-_SEEN = 4.0  # deviations at which a count is called seen, in what is said to people
+_FOR_TEXTS = 0.5  # the share of delta for new texts
+_MOST_NUMBERS = 2.0**60  # numbers with noise in one draft
+_SEEN = 4.0  # deviations from which a count is called visible in messages
 
 PROVENANCE = "bought by a charged release"
 
 
 @dataclass(frozen=True)
 class DraftCertificate:
-    """Everything that the epsilon of a draft depends on.
+    """All quantities on which the epsilon of a draft depends.
 
-    ``failure`` is the part of delta that is not Gaussian noise: a text passing the threshold by noise alone, and noise whose bits
-    were stopped.
+    ``failure`` is the part of delta that is not Gaussian noise: a text passing the threshold by noise alone, and
+    noise whose bits were stopped.
     """
 
     epsilon: float
@@ -65,7 +65,8 @@ class DraftCertificate:
 
     @classmethod
     def of(cls, request: DraftRequest, questions: Questions) -> DraftCertificate:
-        """The least noise that keeps the request's epsilon; Refused, with one that passes, if its counts could show nothing.
+        """Return the least noise for the request's epsilon; refuse, naming an epsilon that passes, if no count could
+        be visible.
 
         >>> request = DraftRequest(1.0, 1e-6)
         >>> made = DraftCertificate.of(request, request.questions(["age", "city", "died"], "a table"))
@@ -106,7 +107,7 @@ class DraftCertificate:
 
     @classmethod
     def _least_epsilon(cls, request: DraftRequest, questions: Questions) -> float | None:
-        """The least epsilon, of a tenth of an octave each, at which the stated number of records could be seen."""
+        """Return the least epsilon, in steps of a tenth of an octave, at which the stated number of records would be visible."""
         assert request.records is not None
         for step in range(1, 120):
             epsilon = request.epsilon * 2 ** (step / 10)
@@ -121,7 +122,7 @@ class DraftCertificate:
 
     @property
     def threshold(self) -> float:
-        """The number that the noisy count of a text must exceed to be released; rounded up, infinite if no text is counted."""
+        """The threshold that a text's noisy count must exceed to be released; rounded up, infinite if no text is counted."""
         from scipy.special import ndtri
 
         if not self.texts:
@@ -132,12 +133,12 @@ class DraftCertificate:
 
     @property
     def least(self) -> float:
-        """About how many records must share a place to be seen in it."""
+        """The approximate number of records that make a place visible."""
         return self.threshold if self.texts else _SEEN * self.noise
 
     @property
     def event(self) -> PoissonGaussian:
-        """The event that the ledger is charged."""
+        """The event charged to the ledger."""
         return PoissonGaussian(1.0, self.sigma)
 
     @property
@@ -145,11 +146,11 @@ class DraftCertificate:
         return ((self.event, 1),)
 
     def spent(self) -> float:
-        """The epsilon at ``delta``, by the accountant; never above the one that was asked for."""
+        """The epsilon at ``delta``, by the accountant; never above the requested one."""
         return tight(self.events, down(self.delta, self.failure))
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data."""
+        """Return plain data."""
         return {
             "epsilon": self.epsilon,
             "delta": self.delta,

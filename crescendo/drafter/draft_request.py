@@ -1,4 +1,4 @@
-"""A request for a draft: statements about a table before any of its records is read, and the questions they leave open.
+"""Request for a draft: statements about a table before any of its records is read, and the open questions.
 
 Everything here is public: the header line and the flags. A column that is stated costs nothing.
 """
@@ -22,16 +22,16 @@ from crescendo.errors import ConfigError
 
 Kind: TypeAlias = Literal["number", "category", "unknown"]
 
-_VERSION = 1  # of how a request is answered: another one buys another draft
+_VERSION = 1  # of the answer to a request; a new version buys a new draft
 
 
 @dataclass(frozen=True)
 class DraftRequest:
-    """The budget of a draft, and everything known without looking.
+    """The budget of a draft, and everything known without a look at the records.
 
-    ``columns`` states whole columns, the label among them. ``numbers`` and ``categories`` say of which kind a column is, and
-    may be patterns such as ``lab_*``; ``kinds`` say that numbers are written as money, say. ``records`` is the public number of
-    records.
+    ``columns`` states whole columns, the label among them. ``numbers`` and ``categories`` give a column's kind, and
+    may be patterns such as ``lab_*``; ``kinds`` gives the notation of numbers, such as money. ``records`` is the
+    public number of records.
     """
 
     epsilon: float
@@ -42,7 +42,7 @@ class DraftRequest:
     categories: tuple[str, ...] = ()
     drop: tuple[str, ...] = ()
     records: int | None = None
-    kinds: Mapping[str, Written] = field(default_factory=dict)  # how the numbers of a column are written
+    kinds: Mapping[str, Written] = field(default_factory=dict)  # the notation of a column's numbers
 
     def __post_init__(self) -> None:
         if not 0 < self.epsilon < math.inf:
@@ -52,7 +52,7 @@ class DraftRequest:
         check_records(self.records)
 
     def questions(self, header: Sequence[str], name: str, dates: frozenset[str] = frozenset()) -> Questions:
-        """Return the questions left open for a table with these columns; ConfigError for a column that is not there."""
+        """Return the open questions for a table with these columns; raise ConfigError for an unknown column."""
         label = self._label(header)
         self._check_columns(header, name, label)
         if len(header) > MOST_COLUMNS:
@@ -74,14 +74,14 @@ class DraftRequest:
             raise ConfigError(f"{name} has no column left for a feature beside the label '{label[:60]}'")
         Schema.of(
             {"label": label, "columns": {column: {"low": 0, "high": 1} for column in names}}
-        )  # names that a schema takes
+        )  # names that a schema accepts
         return found
 
     def digest(self, header: Sequence[str], name: str) -> str:
-        """The SHA-256 of the request and of the public side of the file; the same request has the same."""
+        """Return the SHA-256 of the request and of the file's public side, equal for equal requests."""
         label = self._label(header)
         asked = asdict(self)
-        if not self.kinds:  # as before there were any: the same request is bought once
+        if not self.kinds:  # as before kinds existed, so that an old request is not bought again
             del asked["kinds"]
         body = {"version": _VERSION, "header": list(header), "file": name, **asked, "label": label}
         return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
@@ -123,14 +123,14 @@ class DraftRequest:
 
 @dataclass
 class Questions:
-    """The counts of a draft: ``asked`` columns by their kind, the label and the number of records, where they are not stated."""
+    """The counts of a draft: ``asked`` columns by kind, and the label and the number of records if not stated."""
 
     label: str
-    labels: PublicRange | tuple[Label, ...] | None  # as they were stated
+    labels: PublicRange | tuple[Label, ...] | None  # as stated
     asks_records: bool
     asked: dict[str, Kind] = field(default_factory=dict)
     stated: list[NumberColumn | CategoryColumn] = field(default_factory=list)
-    left_out: dict[str, str] = field(default_factory=dict)  # column -> why
+    left_out: dict[str, str] = field(default_factory=dict)  # column -> reason
 
     @property
     def asks_label(self) -> bool:
@@ -138,12 +138,12 @@ class Questions:
 
     @property
     def histograms(self) -> int:
-        """How many histograms a record is counted in, at most once in each."""
+        """The number of histograms in which a record is counted, at most once in each."""
         return self.asks_records + sum(self._of_a_column()) + 3 * self.asks_label
 
     @property
     def texts(self) -> int:
-        """How many of them count cells by their text, so that one record may bring a new place to each."""
+        """The number of them that count texts, so that one record may add a new place to each."""
         return sum(kind != "number" for kind in self.asked.values()) + self.asks_label
 
     def _of_a_column(self) -> Iterator[int]:

@@ -1,4 +1,4 @@
-"""Where the numbers of a column lie, from noisy counts of places in order. No record is seen here."""
+"""Inner range of a column's numbers, from noisy counts of ordered places, without access to records."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ import numpy as np
 from crescendo.core.arrays import Floats
 from crescendo.drafter.cell_places import OCTAVES
 
-_MISTAKES = 0.01  # the chance that a draft takes noise for records, anywhere in its octaves
-_MOST = 0.985  # of the records, after which a run of places is not made longer
-_MARGIN = 0.06  # of a run of bins is added on either side, for the few that the noise hides
-_FURTHEST = 3  # octaves that are added to those that stand out
-_DEEP = 8  # octaves below the outermost one of a run that are added up: what is nearer to 0 is as good as 0 to it
+_MISTAKES = 0.01  # probability that a draft takes noise for records, anywhere in its octaves
+_MOST = 0.985  # of the records: from there on a run of places is not extended
+_MARGIN = 0.06  # of a run of bins, added on either side for records hidden by noise
+_FURTHEST = 3  # octaves added at most to those that stand out
+_DEEP = 8  # octaves below the outermost one of a run that are summed: numbers closer to 0 are negligible next to it
 _ZERO = OCTAVES // 2
 
 
 @dataclass(frozen=True)
 class Stretch:
-    """Places ``first`` to ``last - 1``, and about how many records are in them."""
+    """Places ``first`` to ``last - 1``, and the approximate number of records in them."""
 
     first: int
     last: int
@@ -29,7 +29,7 @@ class Stretch:
 
 
 def seen_at(tests: int) -> float:
-    """How many deviations above 0 no place of so many is by noise alone, up to a small chance.
+    """Return the deviations above 0 that no place among so many reaches by noise alone, up to a small probability.
 
     >>> round(seen_at(1_000), 1)
     4.3
@@ -40,7 +40,7 @@ def seen_at(tests: int) -> float:
 
 
 def _joined(windows: Iterable[tuple[int, int]]) -> tuple[int, int] | None:
-    """From the first place to the last; a wide window counts where it has no narrower one within it."""
+    """Join windows from the first place to the last, ignoring a wide window with a narrower one inside."""
     found = list[tuple[int, int]]()
     for first, last in windows:
         if not any(first <= low and high <= last for low, high in found):
@@ -49,7 +49,7 @@ def _joined(windows: Iterable[tuple[int, int]]) -> tuple[int, int] | None:
 
 
 def _seen(noisy: Floats, widest: int, surely: float) -> Iterator[tuple[int, int]]:
-    """1, 2, 4 and up to ``widest`` neighbours whose sum is more than ``surely``, which grows as noise does; narrow ones first."""
+    """Yield runs of 1, 2, 4 and up to ``widest`` neighbours with a sum above ``surely``, scaled with the noise; narrow first."""
     sums, width = np.concatenate([[0.0], np.cumsum(noisy)]), 1
     while width <= min(widest, len(noisy)):
         for at in np.flatnonzero(sums[width:] - sums[:-width] > surely * math.sqrt(width)).tolist():
@@ -61,9 +61,10 @@ def _seen(noisy: Floats, widest: int, surely: float) -> Iterator[tuple[int, int]
 
 
 def inner_bins(noisy: Floats, noise: float, total: float) -> Stretch | None:
-    """The run of bins that holds nearly all of ``total`` records, None if none stands out of the noise.
+    """Return the run of bins with nearly all of ``total`` records, None if no bin stands out of the noise.
 
-    All that stands out is joined; then bins are added at the heavier end until next to nothing is missing, and a margin.
+    All bins that stand out are joined; then bins are added at the heavier end until almost no record is missing, and
+    a margin.
 
     >>> inner_bins(np.array([3.0, -2.0, 40.0, 55.0, 9.0, -4.0, 1.0, 2.0]), 4.0, 105.0)
     Stretch(first=2, last=5, mass=104.0)
@@ -82,7 +83,7 @@ def inner_bins(noisy: Floats, noise: float, total: float) -> Stretch | None:
 
 
 def middle(noisy: Floats, run: Stretch) -> int:
-    """The place within the run at which about half of its records are passed.
+    """Return the place within the run at about the median of its records.
 
     >>> middle(np.array([3.0, -2.0, 40.0, 55.0, 9.0]), Stretch(2, 5, 104.0))
     3
@@ -95,10 +96,10 @@ def middle(noisy: Floats, run: Stretch) -> int:
 
 
 def inner_octaves(noisy: Floats, noise: float, total: float, columns: int) -> Stretch | None:
-    """The octaves that hold nearly all of ``total`` records, None if none stand out of the noise.
+    """Return the octaves with nearly all of ``total`` records, None if no octave stands out of the noise.
 
-    Where none does, the same octaves on either side of 0 are looked at together. All that stands out is joined; then octaves are
-    added, at either end or those of the other sign, until next to nothing is missing.
+    If none does, the same octaves on both sides of 0 are tested together. All octaves that stand out are joined; then
+    octaves are added, at either end or with the other sign, until almost no record is missing.
 
     >>> noisy = np.zeros(OCTAVES)
     >>> noisy[_ZERO + 129 : _ZERO + 131] = 60.0, 30.0
@@ -124,19 +125,19 @@ def inner_octaves(noisy: Floats, noise: float, total: float, columns: int) -> St
 
 
 def _seen_on_either_side(noisy: Floats, surely: float) -> Iterator[tuple[int, int]]:
-    """1, 2, 4 or 8 neighbours and those of the other sign: numbers about 0 spread over many octaves."""
+    """Yield runs of 1, 2, 4 or 8 neighbours with those of the other sign, since numbers around 0 spread over many octaves."""
     folded = noisy[_ZERO + 1 :] + noisy[:_ZERO][::-1]
     for _, last in _seen(folded, 8, math.sqrt(2) * surely):
         yield _ZERO - last, _ZERO + 1 + last
 
 
 def _run(noisy: Floats, first: int, last: int) -> Stretch:
-    """A run with the records of its outer octaves, and of 0."""
+    """Return a run with the records of its outer octaves, and of 0."""
     return Stretch(first, last, float(sum(noisy[part].sum() for part in _parts(first, last))))
 
 
 def _depth(run: Stretch) -> int:
-    """How many places make up its mass."""
+    """Return the number of places in its mass."""
     return sum(part.stop - part.start for part in _parts(run.first, run.last))
 
 
@@ -150,7 +151,7 @@ def _parts(first: int, last: int) -> list[slice]:
 
 
 def _longer(noisy: Floats, run: Stretch) -> Iterator[Stretch]:
-    """The run with one octave more at either end, or with those of the other sign."""
+    """Yield the run with one more octave at either end, or with the octaves of the other sign."""
     if run.first > 0:
         yield _run(noisy, run.first - 1, run.last)
     if run.last < OCTAVES:

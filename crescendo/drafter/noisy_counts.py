@@ -1,4 +1,4 @@
-"""Counts of private records with noise: the only way from a table to a draft, and it counts how often it is asked."""
+"""Noisy counts of private records: the only access of a draft to a table, with a limit on the number of histograms."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from crescendo.privacy.mechanisms.noise import Source
 
 
 class NoisyCounts:
-    """Releases at most as many histograms as are certified.
+    """Releases at most the certified number of histograms.
 
     >>> from crescendo.privacy.mechanisms.noise import SeededSource
     >>> made = DraftCertificate(1.0, 1e-6, 5e-7, sigma=4.0, histograms=2, texts=1)
@@ -34,11 +34,11 @@ class NoisyCounts:
         self._noise, self._threshold = certificate.noise, certificate.threshold
 
     def of_places(self, counts: Floats) -> Floats:
-        """Counts of places that are known without the records, each with noise: the empty ones, too."""
+        """Return noisy counts of the known places, including empty ones."""
         return self.of_places_and_texts(counts, {})[0]
 
     def of_places_and_texts(self, counts: Floats, said: Mapping[str, int]) -> tuple[Floats, dict[str, float]]:
-        """One histogram of places that are known and of texts that are not: of these, the ones that pass the threshold."""
+        """Return one histogram of the known places, and of the texts whose noisy counts pass the threshold."""
         i, self._asked = self._asked, self._asked + 1
         if self._asked > self.certificate.histograms:
             raise UsageError(

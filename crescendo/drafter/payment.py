@@ -1,4 +1,4 @@
-"""Payment for a draft: how much of a budget, and by which policy and ledger. Checked before any record is read."""
+"""Payment for a draft: the amount, the policy and the ledger, checked before any record is read."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from crescendo.drafter.draft_request import DraftRequest
 from crescendo.errors import ConfigError
 from crescendo.federation.policy import Policy
 
-_SHARE = 10  # of the policy's delta goes to a draft, one part
+_SHARE = 10  # a draft gets one part in this many of the policy's delta
 _EXAMPLE = 'epsilon = 4.0, delta = 1e-5 and ledger = "ledger.sqlite"'
 
 
@@ -28,7 +28,7 @@ class Payment:
 
     @classmethod
     def of(cls, epsilon: float, delta: float | None, policy: Path | None, state: Path | None) -> Self:
-        """Take the options as they were typed; ConfigError where they name no budget and no ledger."""
+        """Read the command's options; raise ConfigError if they name no budget or no ledger."""
         if policy is None:
             raise ConfigError(
                 "a draft from private records is charged to the budget of these records; write a policy file with the lines "
@@ -45,6 +45,6 @@ class Payment:
         return cls(epsilon, found.delta / _SHARE if delta is None else delta, found, policy, state)
 
     def buy(self, table: Path, request: DraftRequest) -> BoughtSchema:
-        """Draft the schema of private records for this much, or find the draft that was paid for before."""
+        """Draft the schema of private records for this price, or find the draft already paid for."""
         request = replace(request, epsilon=self.epsilon, delta=self.delta)
         return BoughtSchema(table, charged_draft(table, request, self.policy, self.state), request)

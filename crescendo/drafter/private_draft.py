@@ -1,8 +1,8 @@
-"""A schema, and the other statements of a private run, from noisy counts of private records.
+"""Private draft: a schema, and the other statements of a private run, from noisy counts of private records.
 
-Each column is counted once: numbers by their octaves, missing cells and dates in separate places, and all others by their
-text. Where numbers stand out of the noise they are counted a second time, in narrow bins between the octaves found. The rest is
-arithmetic on these releases.
+Each column is counted once: numbers by their octaves, missing cells and dates in separate places, and all others by
+their text. Where numbers stand out of the noise they are counted a second time, in narrow bins between the octaves
+found. The rest is arithmetic on these releases.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ from crescendo.errors import DataError
 _MOST_BITS, _LEAST_BITS = (
     7,
     2,
-)  # a range is measured in 64 to 128 bins; in fewer where there is more noise, or not at all
-_NOISE_OF_A_RANGE = 0.05  # the part of the records that the noise of all bins together may reach
+)  # a range is measured in 64 to 128 bins; with more noise in fewer, or not at all
+_NOISE_OF_A_RANGE = 0.05  # limit on the noise of all bins together, relative to the records
 _MOST_CLASSES = 100
 _CLASS = 0.2  # of the records
-_MOSTLY = 0.8  # the part of the records whose labels must stand out for them to be classes
+_MOSTLY = 0.8  # share of the records whose labels must stand out to count as classes
 
 
 @dataclass(frozen=True)
 class PrivateDraft:
-    """The release: public from now on, whatever the records hold."""
+    """The release, public from now on."""
 
     schema: Schema | None  # None if no column stood out of the noise
     left_out: dict[str, str]
@@ -51,7 +51,7 @@ class PrivateDraft:
     certificate: DraftCertificate
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data, and `from_json` the way back."""
+        """Return plain data for `from_json`."""
         return {
             "schema": None if self.schema is None else self.schema.plain(),
             "left_out": self.left_out,
@@ -73,7 +73,7 @@ class PrivateDraft:
         )
 
     def usable(self, name: str) -> Schema:
-        """The schema, or DataError where there is none."""
+        """Return the schema, or raise DataError if there is none."""
         if self.schema is not None:
             return self.schema
         made = self.certificate
@@ -85,7 +85,7 @@ class PrivateDraft:
 
 
 def private_draft(table: Table, request: DraftRequest, questions: Questions, counts: NoisyCounts) -> PrivateDraft:
-    """Count, and make a draft of the counts: a release, to be charged before it is shown."""
+    """Count, and make a draft from the counts: a release that must be charged before it is shown."""
     return _Drafting(table, request, questions, counts).draft()
 
 
@@ -135,7 +135,7 @@ class _Drafting:
         return float(self.counts.of_places(np.array([float(self.table.rows)]))[0])
 
     def schema(self, found: Sequence[NumberColumn | CategoryColumn]) -> Schema | None:
-        """The columns that stood out, in the order of names and as far as a schema goes; None for nothing."""
+        """Return a schema of the columns that stood out, in name order, up to a schema's limit; None if there are none."""
         room, kept = MOST_FEATURES, list[NumberColumn | CategoryColumn]()
         for column in sorted(found, key=lambda one: one.name):
             room -= len(column.features)
@@ -166,7 +166,7 @@ class _Drafting:
 
     @property
     def surely(self) -> float:
-        """A count that noise alone does not reach."""
+        """A count that noise alone almost never reaches."""
         return 4 * self.noise
 
     def octaves(self, known: Floats) -> Stretch | None:
@@ -175,7 +175,7 @@ class _Drafting:
         return inner_octaves(known[: cells_at.OCTAVES], self.noise, total, columns)
 
     def narrowed(self, cells: Array, octaves: Stretch) -> tuple[float, float, float]:
-        """Low, high and a middle, from a second look between the octaves found, where the noise leaves that something to show."""
+        """Return low, high and a middle, from a second count between the octaves found if the noise allows one."""
         low, high = cells_at.edge(octaves.first), cells_at.edge(octaves.last)
         bits = self.bits(octaves.mass)
         if bits < _LEAST_BITS:
@@ -191,7 +191,7 @@ class _Drafting:
         return start + run.first * step, start + run.last * step, start + (at + 0.5) * step
 
     def bits(self, mass: float) -> int:
-        """Up to 2^bits bins are so few that the noise of all of them is a small part of the records."""
+        """Return the largest number of bits with which the noise of all 2^bits bins is small next to the records."""
         most = (_NOISE_OF_A_RANGE * max(mass, 0.0) / self.noise) ** 2
         return min(_MOST_BITS, math.floor(math.log2(max(most, 1.0))))
 
@@ -215,9 +215,10 @@ class _Drafting:
     # -- the label -------------------------------------------------------------------------------------------------------
 
     def label(self, cells: Array) -> tuple[tuple[Label, ...] | None, tuple[float, float] | None]:
-        """Classes where few labels make up nearly all records, else a range where they are numbers, else neither.
+        """Return classes if few labels cover nearly all records, otherwise a range for numbers, otherwise neither.
 
-        Where the noise would hide a class of a fifth of the records, labels that are numbers may be classes: neither.
+        If the noise would hide a class with a fifth of the records, numeric labels may still be classes: return
+        neither.
         """
         stated = self.questions.labels
         if stated is not None:
@@ -237,7 +238,7 @@ class _Drafting:
 
 
 def _distinct(texts: Iterable[str]) -> list[str]:
-    """Labels that mean different things, as classes do: numbers by their value.
+    """Return the labels that are different classes: numbers are compared by value.
 
     >>> _distinct(["1", "01", "late", "1e0"])
     ['1', 'late']
@@ -250,7 +251,7 @@ def _distinct(texts: Iterable[str]) -> list[str]:
 
 
 def _rounded_down(records: float) -> int:
-    """To two figures.
+    """Round down to two figures.
 
     >>> _rounded_down(10_482.7), _rounded_down(7.9), _rounded_down(-3.0)
     (10000, 7, 1)

@@ -248,8 +248,8 @@ def test_early_rounds_count_too() -> None:
 
 def test_a_refusal_says_the_round_both_sides_and_what_passes() -> None:
     assert str(refused(PowerSizes(50), 28, tau=StronglyConvexDelay(6317, 25))) == (
-        "the schedule fails 'liveness' in round 8: tau(2248) = 418.492614523 <= s_8 - 1 = 449, so clients could wait "
-        'forever; what would pass: schedule.wait = {tau = "theorem", m = 6317, m1 = 1005.174}, or at most 419 gradients in round 8 '
+        "the schedule fails 'liveness' in round 8: tau(2248) = 418.492614523 <= s_8 - 1 = 449, so clients could wait forever; "
+        'what would pass: schedule.wait = {tau = "theorem", m = 6317, m1 = 1005.174}, or at most 419 gradients in round 8 '
         "(schedule.sizes), or schedule.wait = {rounds = 1}, which always passes"
     )
     assert str(refused(PowerSizes(1), 28, d=7, tau=PowerDelay(1, 0.5, 20))) == (
