@@ -122,7 +122,7 @@ class Classes(tuple[Label, ...]):
         for label in classes:
             if not _is_label(label):
                 raise ConfigError(
-                    f"data.classes has {label!r:.60}, which is no label; a label is a number or a short text"
+                    f"data.classes has {label!r:.60}, which is not a valid label; use a number or a short text"
                 )
         known = {_meant(label): None for label in classes}  # type: ignore[arg-type]  # they are labels
         if len(known) < 2:
@@ -143,7 +143,7 @@ class Classes(tuple[Label, ...]):
             found = cls(_plain(value) for value in np.unique(labels))
         except TypeError:  # None among numbers, for example, or dates
             raise DataError(
-                f"the labels of {name} are neither all numbers nor all texts; fill in missing ones and write all of them alike"
+                f"the labels of {name} are neither all numbers nor all texts; fill in missing ones and write all in one way"
             ) from None
         if wanted is not None:
             return found.among(name, wanted)

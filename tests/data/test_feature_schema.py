@@ -113,7 +113,7 @@ def test_limits_of_a_schema_hold_before_it_is_unfolded() -> None:
         ({"a": {"values": []}}, "values that are no list"),
         ({"a": {"values": ["1", "1.0"]}}, "lists the category '1' twice"),
         ({"a": {"values": ["\u00e9", "e\u0301"]}}, "twice"),
-        ({"a": {"values": ["a\nb"]}}, "is no category"),
+        ({"a": {"values": ["a\nb"]}}, "is not a category"),
         ({"a\u200bb": {"values": ["x"]}}, "is no name of a column"),
         ({"\uff21": {"low": 0, "high": 1}, "A": {"low": 0, "high": 1}}, "looks like the column"),
         ({"y": {"low": 0, "high": 1}}, "named twice"),

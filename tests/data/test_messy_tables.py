@@ -153,7 +153,7 @@ def test_a_parquet_file_gives_what_its_data_frame_gives(tmp_path: Path) -> None:
     data, same = looked_at(str(tmp_path / "a.parquet")), crescendo.dataset(table, "died", test=0)
     assert data.schema == same.schema and np.array_equal(data.train.x, same.train.x)
     (tmp_path / "b.parquet").write_bytes((tmp_path / "a.parquet").read_bytes()[:-9])
-    with pytest.raises(DataError, match="no whole Parquet file"):
+    with pytest.raises(DataError, match="not a Parquet file"):
         looked_at(str(tmp_path / "b.parquet"))
 
 

@@ -288,7 +288,7 @@ def test_schemas_without_the_new_words_are_written_as_before() -> None:
         ({"missing": []}, "1 to 20 are allowed"),
         ({"missing": ["x"]}, "must be a finite number"),
         ({"missing": [-1], "fill": 5}, "must lie between"),
-        ({"fill": 0.5}, "fill beside no list"),
+        ({"fill": 0.5}, "fill but no list"),
         ({"as": "number"}, 'write as = "category"'),
         ({"as": "category", "high": 0.5}, "for up to 1000 whole ones"),
     ],
@@ -410,7 +410,7 @@ def test_spellings_of_one_category_and_letters_that_cannot_be_printed_are_said(t
 
     notes = said(looked_at(table(tmp_path / "a.csv", "a,smokes,city,y", row)))
     assert "'smokes' writes one category in several ways, 'Yes' and 'yes'" in notes
-    assert "the column 'city' holds letters that cannot be printed in" in notes
+    assert "the column 'city' holds characters that cannot be printed in" in notes
 
 
 def test_labels_that_lie_far_from_all_others_are_said(tmp_path: Path) -> None:

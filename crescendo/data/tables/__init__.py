@@ -1,1 +1,1 @@
-"""Tables of a user's own: text, missing cells and numbers of any size, and the schema by which they become features."""
+"""A user's tables: text, missing cells and numbers of any size, and the schema by which they become features."""

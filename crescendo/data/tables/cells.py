@@ -1,4 +1,4 @@
-"""Cells of a table: what each says as a number or as a category, read by itself, whatever the others say."""
+"""Cells of a table: each is read as a number or a category by itself, whatever the other cells hold."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _EXCEL = ("#n/a", "#div/0!", "#ref!", "#value!", "#name?", "#num!", "#null!")
 MISSING = frozenset(
     ("", "na", "n/a", "n.a.", "k.a.", "<na>", "nan", "nat", "null", "none", "?", "-", "--", ".", *_EXCEL)
 )
-"""What an empty cell is written as, whatever the case. A category of such a name, if it is listed, goes first."""
+"""Texts that stand for an empty cell, in lower case. A listed category of such a name takes precedence."""
 _TRUTH = {"true": 1.0, "false": 0.0}
 _WHOLE = re.compile(r"[+-]?\d+[.]0+")
 _EXACT = 2.0**53  # all whole numbers up to here are floats
@@ -27,9 +27,8 @@ _EXACT = 2.0**53  # all whole numbers up to here are floats
 class Table:
     """Columns of cells by name: texts in an array of objects, or numbers in which nan is a missing cell.
 
-    ``unreadable`` counts lines that are no record, and ``headers`` those among them that repeat the header. In a file with
-    ``decimal_comma`` a number such as 1,5 is 1.5 in ``columns``, and as it was written in ``raw``. Printed, a table shows nothing
-    of what its cells hold.
+    ``unreadable`` counts lines that are not a record, and ``headers`` those among them that repeat the header. In a file with
+    ``decimal_comma`` a number such as 1,5 is 1.5 in ``columns``, and stays as written in ``raw``. The repr shows no cells.
     """
 
     name: str
@@ -50,12 +49,12 @@ class Table:
         return replace(self, columns=columns, rows=int(np.count_nonzero(rows)), raw=raw)
 
     def written(self, name: str) -> Array:
-        """The cells of a column as they were written."""
+        """Return the cells of a column as they were written."""
         return self.raw.get(name, self.columns[name])
 
 
 def as_name(text: str) -> str:
-    """A name or category in the one form in which it is compared: é is one letter, or e and an accent.
+    """Return a name or category in the form used for comparison: é may be one letter, or e and an accent.
 
     >>> as_name(" e\\u0301 ") == "\\u00e9"
     True
@@ -65,7 +64,7 @@ def as_name(text: str) -> str:
 
 
 def as_category(text: str) -> str:
-    """A cell as a category: 3.0 is 3, as a column of whole numbers turns into floats where one of its cells is missing.
+    """Return a cell as a category: 3.0 is 3, since a missing cell turns a column of whole numbers into floats.
 
     >>> as_category("3.00"), as_category("3.50"), as_category(" 007 ")
     ('3', '3.50', '007')
@@ -75,7 +74,7 @@ def as_category(text: str) -> str:
 
 
 def texts(cells: Array) -> list[str]:
-    """Each cell as a category; empty where it is missing. Whole numbers are written as such.
+    """Return each cell as a category, empty if it is missing. Whole numbers are written without a point.
 
     >>> texts(np.array([1.0, 2.5, np.nan])), texts(np.array([" a", "3.0", ""], dtype=object))
     (['1', '2.5', ''], ['a', '3', ''])
@@ -98,7 +97,7 @@ def _written(cell: Any) -> str:
 
 
 def numbers(cells: Array) -> Floats:
-    """Each cell as a number; nan where it is missing, or is no number.
+    """Return each cell as a number, nan if it is missing or not a number.
 
     >>> numbers(np.array(["1.5", "", "n/a", "long", "True", "1e999"], dtype=object))
     array([1.5, nan, nan, nan, 1. , inf])
@@ -120,7 +119,7 @@ def _number(cell: str) -> float:
 
 
 def missing(cells: Array) -> Bools:
-    """Which cells are empty, or written as missing.
+    """Return a mask of the cells that are empty or written as missing.
 
     >>> missing(np.array(["1.5", " ", "N/A", "long"], dtype=object))
     array([False,  True,  True, False])
@@ -136,7 +135,7 @@ def is_missing(cell: str) -> bool:
 
 
 def places_of(cells: Array) -> Ints:
-    """A number from 0 on for each cell, the same for cells that say the same category or number.
+    """Return an index from 0 on for each cell, the same for cells of the same category or number.
 
     >>> places_of(np.array(["b", "a", "b "], dtype=object)).tolist(), places_of(np.array([2.0, np.nan, 2.0])).tolist()
     ([0, 1, 0], [0, 1, 0])
@@ -148,5 +147,5 @@ def places_of(cells: Array) -> Ints:
 
 
 def objects(cells: Iterable[str]) -> Array:
-    """An array of texts in which a long one does not make the others long."""
+    """Return an array of text objects, so that one long text does not widen all cells."""
     return np.array(list(cells), dtype=object)

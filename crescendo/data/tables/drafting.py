@@ -1,8 +1,8 @@
-"""Drafts a schema from a table: it looks at every cell, so the table is public, or nothing is private.
+"""Drafts of a schema from a table. Drafting looks at every cell, so it is for public tables and for runs without privacy.
 
-A column of numbers gets its range, cut where a value lies further out than the middle 98% of them are wide. A column of text gets
-its categories. An index, dates, and texts that hardly repeat are left out, and the draft says so by name. Money, percents and
-amounts in one unit are numbers, and codes are categories.
+A column of numbers gets its range, cut at values further out than the width of the middle 98%. A column of text gets its
+categories. An index, dates, and texts that hardly repeat are left out, and the draft lists them. Money, percents and amounts in
+one unit are numbers, and codes are categories.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from crescendo.data.tables.written_numbers import PLAIN, Written
 from crescendo.errors import ConfigError, DataError
 
 MOST_VALUES = 50  # categories of a column of text; the others count as one
-_DISTINCT = 0.95  # the part of an index's numbers that are different, in a column that is called one
-_FEW = 5  # records; texts that differ in more of them than that, and never repeat, are no categories
+_DISTINCT = 0.95  # the share of different numbers in a column that is named like an index
+_FEW = 5  # records; if texts never repeat in at least so many, they are not categories
 _HALF, _DIFFERENT = (
     0.5,
     10,
 )  # of a column's cells, and different ones, that look like numbers with a few texts among them
-_MOSTLY = 0.9  # the part of a column's cells that say what it is
+_MOSTLY = 0.9  # the share of a column's cells that decides its kind
 _MONTH = r"(jan|feb|m[aä]r|apr|ma[iy]|ju[nl]|aug|sep|o[ck]t|nov|de[cz])[a-z]*"
 DATE = re.compile(
     r"(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{2,4})([T ]+\d{1,2}:\d{2}.*)?"
@@ -48,11 +48,11 @@ INDEX = re.compile(r"(column 1|unnamed.*|index|idx|row|rownum|row_?id|id|.*[_ -]
 
 @dataclass(frozen=True)
 class TableKeys:
-    """What a person said about the columns of a table.
+    """A user's options for the columns of a table.
 
-    ``drop`` columns are left out and ``categories`` are no numbers, whatever their cells look like. A missing number becomes
-    ``missing``; ``indicator`` asks for a feature that says so, or for none (None: where a cell is missing). ``codes`` are numbers
-    that stand for a missing cell. With ``scale`` a table of numbers alone is scaled, too.
+    ``drop`` columns are left out, and ``categories`` are never read as numbers. A missing number becomes ``missing``;
+    ``indicator`` turns a feature that marks missing cells on or off (None: on if a cell is missing). ``codes`` are numbers that
+    stand for a missing cell. With ``scale`` a table of numbers alone is scaled, too.
     """
 
     drop: tuple[str, ...] = ()
@@ -63,7 +63,7 @@ class TableKeys:
     codes: tuple[float, ...] = ()
 
     def check(self, columns: Iterable[str], name: str) -> None:
-        """ConfigError for a column that is not there."""
+        """Refuse options for a column that the table does not have."""
         known = list(columns)
         for key, wanted in (("data.drop", self.drop), ("data.categories", self.categories)):
             absent = [column for column in wanted if column not in known]
@@ -73,7 +73,7 @@ class TableKeys:
 
 @dataclass(frozen=True)
 class Draft:
-    """A schema, and what became of each column: numbers and categories that are used, and why others are not."""
+    """A schema, the numbers and categories that it uses, and the reasons why other columns are left out."""
 
     schema: Schema
     left_out: dict[str, str] = field(default_factory=dict)  # column -> why
@@ -81,12 +81,12 @@ class Draft:
         default_factory=dict
     )  # column of numbers -> its cells that are none, such as "<0.3"
     as_codes: tuple[str, ...] = ()  # categories whose cells look like numbers
-    other_minus: tuple[str, ...] = ()  # columns of "thousands" without a mark between these
-    unread: dict[str, str] = field(default_factory=dict)  # column -> why its numbers cannot be read as such
+    other_minus: tuple[str, ...] = ()  # columns of "thousands" without a mark between thousands
+    unread: dict[str, str] = field(default_factory=dict)  # column -> why its numbers cannot be read
     findings: tuple[TableFinding, ...] = ()
 
     def says(self, name: str) -> str:
-        """One line about all columns."""
+        """Return one line about all columns."""
         used = self.schema.columns
         parts = {
             "scaled to [-1, 1]": [self._with_missing(one) for one in used if isinstance(one, NumberColumn)],
@@ -115,7 +115,7 @@ def _some(found: list[str], most: int = 12) -> str:
 
 
 def drafted(table: Table, aside: Iterable[str], keys: TableKeys, label: str | None = None) -> Draft:
-    """A schema for the columns of ``table`` that are not set ``aside``, from what its cells hold."""
+    """Draft a schema from the cells of those columns of ``table`` that are not set ``aside``."""
     aside, columns, left_out = set(aside), list[NumberColumn | CategoryColumn](), dict[str, str]()
     no_numbers, as_codes, other_minus, unread = dict[str, int](), list[str](), list[str](), dict[str, str]()
     keys.check(table.columns, table.name)
@@ -145,7 +145,7 @@ def drafted(table: Table, aside: Iterable[str], keys: TableKeys, label: str | No
 
 
 def with_codes_missing(draft: Draft, table: Table) -> Draft:
-    """The draft in which every code that the doctor found counts as a missing cell, for a person to confirm."""
+    """Return the draft with every code that the doctor found as a missing cell, for a person to confirm."""
     codes = {one.column: one.codes for one in draft.findings if one.column is not None and one.codes}
     made, findings = list[NumberColumn | CategoryColumn](), list[TableFinding]()
     mended = set[str]()
@@ -164,17 +164,17 @@ def with_codes_missing(draft: Draft, table: Table) -> Draft:
 
 @dataclass(frozen=True, eq=False)
 class _Seen:
-    """A column as a look at its cells shows it."""
+    """The findings of a look at one column's cells."""
 
     name: str
     cells: Array
     absent: Bools
-    values: Floats  # nan where a cell is missing, or is no number
+    values: Floats  # nan for a cell that is missing or not a number
     written: Written
     is_date: bool
     is_code: bool
-    unread: str = ""  # why numbers cannot be read as such
-    typed: str = ""  # what it is by a type that is not read
+    unread: str = ""  # why the numbers cannot be read
+    typed: str = ""  # the column's type, if cells of that type are not read
 
     @classmethod
     def of(cls, table: Table, name: str, keys: TableKeys) -> Self:
@@ -208,18 +208,18 @@ class _Seen:
 
     @property
     def has_other_minus(self) -> bool:
-        """Whether the numbers are read by a rule for thousands because of their minus alone: (5), 5- or one of its own sign."""
+        """True if a rule for thousands reads the numbers only because of their minus: (5), 5- or another minus sign."""
         mark = _POINTED if self.written.decimal == "," else _MARKED
         return self.written.kind == "thousands" and not any(map(mark.search, set(self.cells.tolist())))
 
     @property
     def odd(self) -> int:
-        """How many cells say something that is no number."""
+        """The number of cells that hold something other than a number."""
         return int(np.count_nonzero(~self.absent & ~np.isfinite(self.values)))
 
 
 def _half_numbers(cells: Array, values: Floats, absent: Bools) -> str:
-    """Why a column that has numbers in most of its cells is none of numbers; nothing for any other column."""
+    """Return why a column with numbers in most of its cells cannot be read as numbers; "" for any other column."""
     there, found = np.count_nonzero(~absent), np.isfinite(values)
     many = int(np.count_nonzero(found))
     if (
@@ -233,14 +233,14 @@ def _half_numbers(cells: Array, values: Floats, absent: Bools) -> str:
 
 
 def _better(found: Written, table: Table, values: Floats, absent: Bools) -> bool:
-    """Whether cells are read as they were written, and not as plain numbers."""
+    """Return True if the way of writing reads the cells better than plain numbers do."""
     if np.isnan(values[~absent]).any():
-        return not (table.decimal_comma and found == Written(decimal=","))  # which plain numbers of such a file are
+        return not (table.decimal_comma and found == Written(decimal=","))  # plain numbers of such a file cover that
     return found.kind == "thousands" and table.decimal_comma
 
 
 def _drafted(seen: _Seen, keys: TableKeys) -> NumberColumn | CategoryColumn | str:
-    """The column as a schema has it, or why it is left out."""
+    """Return the column's line of a schema, or why it is left out."""
     if not is_text(seen.name):
         return "a name that cannot be printed"
     if not seen.there:
@@ -277,7 +277,7 @@ def _number(seen: _Seen, keys: TableKeys) -> NumberColumn | str:
 
 
 def _range(finite: Floats) -> tuple[float, float]:
-    """From the least to the largest, but no further out than the middle 98% are wide."""
+    """Return the least and the largest number, but no further out than the width of the middle 98%."""
     with np.errstate(over="ignore", invalid="ignore"):  # between -1e308 and 1e308
         least, low, high, most = (float(q) for q in np.quantile(finite, (0.0, 0.01, 0.99, 1.0)))
     wide = high - low if high > low else most - least
@@ -285,7 +285,7 @@ def _range(finite: Floats) -> tuple[float, float]:
 
 
 def is_index(name: str, values: Floats) -> bool:
-    """Whether numbers count the records: one after the other, or nearly all different in a column that is called so.
+    """Return True if numbers count the records: consecutive, or nearly all different in a column named like an index.
 
     >>> is_index("a", np.arange(5.0)), is_index("patient_id", np.array([7.0, 3.0, 9.0])), is_index("age", np.array([7.0, 3.0]))
     (True, True, False)

@@ -1,8 +1,8 @@
-"""Feature schema: which columns of a table become which features, stated before any record is read.
+"""Feature schema: maps the columns of a table to features, stated before any record is read.
 
-A record's features are a function of that record and of the schema, and of nothing else: not of other records, not of how many
-there are or of their order. So a schema can stand in the terms of a private federation, where every client applies it alike. The
-party that writes the terms may be hostile, and every number here is its to choose; whatever it chose, a feature lies in [-1, 1].
+A record's features depend only on that record and the schema, not on other records, their number or their order. So a schema can
+be part of the terms of a private federation, and every client applies it in the same way. The party that writes the terms may be
+hostile and chooses every number here; whatever it chooses, a feature lies in [-1, 1].
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from crescendo.data.tables.written_numbers import KINDS, LONGEST_UNIT, PLAIN, Wr
 from crescendo.errors import ConfigError, DataError
 
 MARK = "looked_at"
-_LEFT_OUT = "left out"  # in the place of a digest
+_LEFT_OUT = "left out"  # instead of a digest
 MOST_COLUMNS = 5_000
 MOST_FEATURES = 20_000
-LONGEST = 200  # letters of a name or a category
+LONGEST = 200  # characters of a name or a category
 MOST_CODES = 1_000  # whole numbers that are categories
 _MOST_MISSING = 20  # numbers that stand for a missing cell
 _WORDS = ("kind", "unit", "decimal")
@@ -36,18 +36,18 @@ _DROP = "drop"
 _DENSE, _DENSE_EACH = (
     128,
     4,
-)  # features, or times the columns; more are kept as a sparse matrix, as few letters can ask for many
+)  # features, or times the columns; more make a sparse matrix, since a short schema can ask for many
 Plain: TypeAlias = dict[str, Any]
-Entries: TypeAlias = list[tuple[Ints, Floats]]  # of each record: the place of a feature, -1 for none, and its value
+Entries: TypeAlias = list[tuple[Ints, Floats]]  # for each record: the index of a feature, -1 for none, and its value
 
 
 @dataclass(frozen=True)
 class NumberColumn:
-    """Numbers from ``low`` to ``high``, which become -1 to 1; what lies outside is put at the nearer end.
+    """Numbers from ``low`` to ``high``, scaled to -1..1; a number outside counts as the nearer end.
 
-    A cell that is empty, or no number, counts as ``missing``. Without it, such a record is left out. With ``indicator`` one more
-    feature is 1 where the cell was missing. ``looked_at`` says that the line was read off records. ``written`` says how the
-    numbers are written, and ``codes`` which of them, -999 say, stand for a missing cell.
+    A cell that is empty or not a number counts as ``missing``; without ``missing``, its record is left out. With ``indicator``
+    one more feature is 1 for a missing cell. ``looked_at`` marks a line that was read off records. ``written`` is the way the
+    numbers are written, and ``codes`` are numbers, such as -999, that stand for a missing cell.
     """
 
     name: str
@@ -71,7 +71,7 @@ class NumberColumn:
         if not low < high:
             raise _wrong(name, f"has low = {low:g} and high = {high:g}; low must be below high")
         if not sys.float_info.min <= high - low <= sys.float_info.max:
-            raise _wrong(name, f"goes from {low:g} to {high:g}, which is no range that a float can measure")
+            raise _wrong(name, f"goes from {low:g} to {high:g}, a range that a float cannot measure")
         if other is not None and not low <= other <= high:
             raise _wrong(name, f"has missing = {other:g}, which must lie between low = {low:g} and high = {high:g}")
         indicator = _flag(name, "indicator", raw)
@@ -95,13 +95,13 @@ class NumberColumn:
 
     @property
     def longest_square(self) -> float:
-        """The most that this column adds to the square of a record's length."""
+        """The largest contribution of this column to the square of a record's length."""
         if self.missing is None or not self.indicator:
             return 1.0
         return max(1.0, 1.0 + float(self._scaled(np.array([self.missing]))[0]) ** 2)
 
     def numbers(self, table: Table) -> Floats:
-        """The column's cells as numbers; nan where one is missing, or is no number."""
+        """Return the column's cells as numbers, nan for one that is missing or not a number."""
         if self.written == PLAIN:
             values = numbers(table.columns[self.name])
         else:
@@ -126,9 +126,9 @@ class NumberColumn:
 
 @dataclass(frozen=True)
 class CategoryColumn:
-    """One of ``values``, each a feature that is 1 where the cell says it; any other cell gives 0 for all of them.
+    """One of ``values``, each a feature that is 1 if the cell holds that value; any other cell gives 0 for all of them.
 
-    With ``other`` one more feature is 1 for a value that is not listed, with ``indicator`` one for a missing cell.
+    With ``other`` one more feature is 1 for an unlisted value; with ``indicator`` one more is 1 for a missing cell.
     """
 
     name: str
@@ -173,7 +173,7 @@ class CategoryColumn:
         return {value: place for place, value in enumerate(self.values)}
 
     def _place(self, cell: str) -> int:
-        """The feature that is 1 for a cell that says this; -1 for none."""
+        """Return the index of the feature that is 1 for this cell; -1 for none."""
         at = self._places.get(cell)
         if at is not None:
             return at
@@ -183,7 +183,7 @@ class CategoryColumn:
         return last if self.other else -1
 
     def unlisted(self, cells: Array) -> dict[str, int]:
-        """Which values are there that are not listed, and how often each."""
+        """Count the values among the cells that are not listed."""
         found = Counter(texts(cells))
         return {cell: many for cell, many in found.items() if cell not in self._places and not is_missing(cell)}
 
@@ -195,7 +195,7 @@ class CategoryColumn:
 
 
 def _flags(column: NumberColumn | CategoryColumn, *keys: str) -> Plain:
-    """Those flags that are set."""
+    """Return the flags that are set."""
     return {key: True for key in keys if getattr(column, key)}
 
 
@@ -204,7 +204,7 @@ Columns: TypeAlias = tuple[NumberColumn | CategoryColumn, ...]
 
 @dataclass(frozen=True)
 class Schema:
-    """The columns that are used, in the order of their names, and the column that has the label, where it is named.
+    """The columns in use, in the order of their names, and the label column if it is named.
 
     >>> schema = Schema.of({"label": "died", "columns": {
     ...     "age": {"low": 0, "high": 100, "missing": 50}, "sex": {"values": ["f", "m"]}}})
@@ -218,11 +218,11 @@ class Schema:
 
     columns: Columns
     label: str | None = None
-    left_out: tuple[str, ...] = field(default=(), compare=False)  # columns, by a look at their cells
+    left_out: tuple[str, ...] = field(default=(), compare=False)  # columns left out after a look at their cells
 
     @classmethod
     def of(cls, raw: object) -> Self:
-        """The schema that plain data say, as TOML or JSON have them; ConfigError, in one sentence, for what is none."""
+        """Build a schema from plain data, as TOML or JSON hold it; refuse an invalid one with a ConfigError."""
         if not isinstance(raw, Mapping) or not isinstance(raw.get("columns"), Mapping):
             raise ConfigError("a schema has a table [columns] with a line for each column; see docs/own_data.md")
         strange = [key for key in raw if key not in ("columns", "label", "draft")]
@@ -238,7 +238,7 @@ class Schema:
             raise ConfigError("a schema's [draft] is a table with a digest for each drafted column")
         if wrong := [name for name, digest in drafted.items() if not isinstance(digest, str)]:
             raise ConfigError(
-                f"a schema's [draft] has the key {wrong[0]!r:.60}, which is no digest; leave it as it was written"
+                f"a schema's [draft] has the key {wrong[0]!r:.60}, which is not a digest; leave it as it was written"
             )
         used = {name: table for name, table in named.items() if table != _DROP}
         if not used:
@@ -268,7 +268,7 @@ class Schema:
             )
 
     def plain(self) -> Plain:
-        """Plain data that `of` takes; the same schema gives the same. ``draft`` has digests of what was looked at."""
+        """Return plain data for `of`; equal schemas give equal data. ``draft`` holds digests of columns that were looked at."""
         label = {} if self.label is None else {"label": self.label}
         digests = {one.name: _digest(one) for one in self.columns if one.looked_at} | dict.fromkeys(
             self.left_out, _LEFT_OUT
@@ -278,28 +278,28 @@ class Schema:
 
     @property
     def looked_at(self) -> tuple[LookedAt, ...]:
-        """The columns that were read off records, or left out by them, and what a person is asked in their place."""
+        """The columns that were read off records or left out because of them, with the question for a person about each."""
         there = tuple(LookedAt(f"data.schema.columns.{one.name}", one.asks) for one in self.columns if one.looked_at)
         asks = "is it of no use, by what is public? then take this line out, else give it one under [columns]"
         return there + tuple(LookedAt(f"data.schema.draft.{name:.60}", asks) for name in self.left_out)
 
     def marked(self, looked_at: bool) -> Schema:
-        """The same, every column of which was looked at, or none: for a draft, and for one from a table that is public."""
+        """Return a copy that marks every column as looked at (a draft) or none (a draft from a public table)."""
         columns = tuple(replace(one, looked_at=looked_at) for one in self.columns)
         return replace(self, columns=columns, left_out=self.left_out if looked_at else ())
 
     @cached_property
     def features(self) -> tuple[str, ...]:
-        """What each feature is called."""
+        """The names of the features."""
         return tuple(name for column in self.columns for name in column.features)
 
     @cached_property
     def width(self) -> int:
-        """How many features a record has."""
+        """The number of features of a record."""
         return sum(len(column.features) for column in self.columns)
 
     def norm_bound(self, intercept: bool = True) -> float:
-        """No record (x, 1) is longer than this, whatever it holds; rounded up.
+        """Return a bound, rounded up, on the length of any record (x, 1).
 
         >>> Schema((CategoryColumn("a", ("1", "2")), NumberColumn("b", 0, 1), NumberColumn("c", 0, 1))).norm_bound()
         2.0
@@ -309,11 +309,11 @@ class Schema:
         return root if root * root >= square and root.is_integer() else math.nextafter(root, math.inf)
 
     def names(self) -> list[str]:
-        """The columns that a table must have."""
+        """Return the columns that a table must have."""
         return [*(column.name for column in self.columns), *([] if self.label is None else [self.label])]
 
     def check_table(self, columns: Iterable[str], table: str) -> None:
-        """DataError for a table that lacks a column: by its header, and by no record."""
+        """Refuse a table that lacks a column, judged by its header and not by records."""
         known = set(columns)
         absent = [name for name in self.names() if name not in known]
         if absent:
@@ -323,7 +323,7 @@ class Schema:
             )
 
     def apply(self, table: Table) -> tuple[Any, Bools]:
-        """The features of each record, and which records have them all; leave the others out."""
+        """Return the features of each record, and a mask of the records that have them all; the caller drops the others."""
         self.check_table([*table.columns, *([] if self.label is None else [self.label])], table.name)
         fits, entries, first = np.ones(table.rows, dtype=np.bool_), Entries(), 0
         for column in self.columns:
@@ -351,7 +351,7 @@ def _matrix(entries: Entries, rows: int, width: int, dense: bool) -> Any:
     return csr_array((values, (np.concatenate(kept), places)), shape=(rows, width))
 
 
-# -- what a schema may say --------------------------------------------------------------------------------------------
+# -- parsing of a schema's lines --------------------------------------------------------------------------------------
 
 
 def _column(name: object, raw: object) -> NumberColumn | CategoryColumn:
@@ -363,7 +363,7 @@ def _column(name: object, raw: object) -> NumberColumn | CategoryColumn:
 
 
 def _as_values(name: str, raw: Plain) -> Plain:
-    """A category's line without ``as = "category"``, which makes values of the whole numbers from low to high."""
+    """Replace ``as = "category"`` in a line by values: the whole numbers from low to high."""
     if raw.get("as", "category") != "category":
         raise _wrong(name, f'has as = {raw["as"]!r:.60}; write as = "category", or leave it out')
     if "as" not in raw or "values" in raw:
@@ -382,11 +382,11 @@ def _as_values(name: str, raw: Plain) -> Plain:
 
 
 def _without_codes(name: str, raw: Plain) -> tuple[Plain, tuple[float, ...]]:
-    """A line in which ``missing`` is what a missing cell becomes, and the numbers that a list there says are missing cells."""
+    """Split a list ``missing`` off a line: return the line with ``fill`` as its ``missing``, and the codes for missing cells."""
     listed = raw.get("missing")
     if not isinstance(listed, list | tuple):
         if "fill" in raw:
-            raise _wrong(name, "has fill beside no list; write missing = 55, or missing = [-999] with fill = 55")
+            raise _wrong(name, "has fill but no list; write missing = 55, or missing = [-999] with fill = 55")
         return raw, ()
     if not 1 <= len(listed) <= _MOST_MISSING:
         raise _wrong(name, f"has missing = [..] of {len(listed)} numbers, and 1 to {_MOST_MISSING} are allowed")
@@ -396,7 +396,7 @@ def _without_codes(name: str, raw: Plain) -> tuple[Plain, tuple[float, ...]]:
 
 
 def _written(name: str, raw: Plain) -> Written:
-    """How the numbers of a column are written, by its line."""
+    """Read from a column's line how its numbers are written."""
     kind, unit, decimal = raw.get("kind", "number"), raw.get("unit"), raw.get("decimal")
     if kind not in KINDS:
         raise _wrong(name, f"has kind = {kind!r:.60}; write one of {', '.join(KINDS)}")
@@ -416,14 +416,14 @@ def _written(name: str, raw: Plain) -> Written:
 def _marked(
     column: NumberColumn | CategoryColumn, table: object, drafted: Mapping[str, object]
 ) -> NumberColumn | CategoryColumn:
-    """The column, looked at if it is what the draft said and nobody declared it: where a mark alone was taken out."""
+    """Mark the column as looked at if it still equals the draft and was not declared: then only its mark was removed."""
     said = isinstance(table, Mapping) and MARK in table
     digest = drafted.get(column.name)
     return column if said or digest is None or digest != _digest(column) else replace(column, looked_at=True)
 
 
 def _digest(column: NumberColumn | CategoryColumn) -> str:
-    """Of the range or the values alone: another flag beside them states neither."""
+    """Return a digest of the range or the values alone: a change of flags does not declare them."""
     if isinstance(column, NumberColumn):
         return digest_of({"low": column.low, "high": column.high})
     return digest_of({"values": list(column.values)})
@@ -440,7 +440,7 @@ def _check_keys(name: str, raw: Plain, known: tuple[str, ...]) -> None:
 
 
 def is_text(value: object) -> bool:
-    """Whether a name or a category can be shown to a person who signs for it."""
+    """Return True for a name or a category that can be shown to a person who signs for it."""
     return isinstance(value, str) and 0 < len(value) <= LONGEST and value.isprintable() and not value.isspace()
 
 
@@ -453,10 +453,10 @@ def _name(value: object) -> str:
 
 
 def _category(name: str, value: object) -> str:
-    """A category as it is compared; numbers and truth values are written as text."""
+    """Return a category in the form used for comparison; numbers and truth values become text."""
     text = value if isinstance(value, str) else _as_text(value)
     if text is None or not is_text(text):
-        raise _wrong(name, f"lists {value!r:.60}, which is no category; a category is a number or a short text")
+        raise _wrong(name, f"lists {value!r:.60}, which is not a category; use a number or a short text")
     return as_category(text)
 
 
@@ -469,7 +469,7 @@ def _as_text(value: object) -> str | None:
 
 
 def _float(name: str, key: str, value: object) -> float:
-    """A finite number."""
+    """Return a finite number; refuse any other value."""
     if isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max:
         return float(value)
     raise _wrong(name, f"has {key} = {value!r:.60}, which must be a finite number")

@@ -1,6 +1,6 @@
-"""Statements about columns, made without a look at the records: between which numbers one lies, or which values it can have.
+"""Statements about columns, made without a look at the records: a range of numbers, or a list of values.
 
-``--range COLUMN=LOW:HIGH`` and ``--values COLUMN=A,B`` mean the same wherever they are typed; the label is a column like others.
+``--range COLUMN=LOW:HIGH`` and ``--values COLUMN=A,B`` mean the same in every command; the label is a column like any other.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ _EXAMPLES = {"--range": "LOW:HIGH", "--values": "a,b,c", "--kind": "money"}
 
 
 class PublicRange(NamedTuple):
-    """Between which numbers a column lies."""
+    """The least and the largest number of a column."""
 
     low: float
     high: float
 
 
 Statement: TypeAlias = PublicRange | tuple[str, ...]
-"""A range of numbers, or the values that there can be."""
+"""A range of numbers, or the possible values."""
 
 
 def stated_columns(header: Sequence[str], ranges: Iterable[str], values: Iterable[str]) -> dict[str, Statement]:
-    """Read options as they were typed; ConfigError for one that says nothing, or is about no column of the header.
+    """Read options as they were typed; refuse an invalid one, and one for a column that the header does not have.
 
     >>> stated_columns(["age", "a=b"], ["age=0:110"], ["a=b=x, y"])
     {'age': PublicRange(low=0.0, high=110.0), 'a=b': ('x', 'y')}
@@ -47,7 +47,7 @@ def stated_columns(header: Sequence[str], ranges: Iterable[str], values: Iterabl
 
 
 def answered(name: str, answer: str) -> Statement:
-    """Read an answer to a question about a column: a range where it reads as one, else values."""
+    """Read an answer to a question about a column: a range if it reads as one, otherwise values."""
     try:
         return _range(f"{name}={answer}", answer)
     except ConfigError:
@@ -57,13 +57,13 @@ def answered(name: str, answer: str) -> Statement:
 
 
 def check_records(records: int | None) -> None:
-    """Refuse a number of records that no table has."""
+    """Refuse an impossible number of records."""
     if records is not None and not 2 <= records <= MOST_RECORDS:
         raise ConfigError(f"--records is about how many records the table has, from 2 on, not {records}")
 
 
 def stated_kinds(header: Sequence[str], kinds: Iterable[str]) -> dict[str, Written]:
-    """Read how numbers are written, as ``--kind COLUMN=money`` was typed.
+    """Read the options ``--kind COLUMN=money``: how the numbers of a column are written.
 
     >>> stated_kinds(["price", "weight"], ["price=money:EUR", "weight=unit:kg"])
     {'price': Written(kind='money', unit='EUR', decimal=None), 'weight': Written(kind='number', unit='kg', decimal=None)}
@@ -82,7 +82,7 @@ def stated_kinds(header: Sequence[str], kinds: Iterable[str]) -> dict[str, Writt
 
 
 def column_of(name: str, said: Statement, written: Written = PLAIN) -> NumberColumn | CategoryColumn:
-    """Return the column of a schema. A cell may be missing: its indicator costs nothing, as the middle of a range becomes 0."""
+    """Return the column of a schema. A cell may be missing: its indicator is free, since the middle of a range becomes 0."""
     if written != PLAIN and not isinstance(said, PublicRange):
         raise ConfigError(f"--kind is about numbers, and --values lists what '{name:.60}' says; leave one of them out")
     if not isinstance(said, PublicRange):
@@ -99,7 +99,7 @@ def labels_of(said: Statement) -> PublicRange | tuple[Label, ...]:
 
 
 def _named(option: str, text: str, header: Sequence[str]) -> tuple[str, str]:
-    """The column and what is said of it; names may have equals signs too."""
+    """Split an option into its column and the statement; names may contain equals signs too."""
     for place in (at for at, letter in enumerate(text) if letter == "="):
         if text[:place].strip() in header:
             return text[:place].strip(), text[place + 1 :]

@@ -1,6 +1,6 @@
-"""What to mind about a table and its features, in sentences for the owner of the records, with the key that helps.
+"""Warnings about a table and its features, in sentences for the owner of the records, each with the key that helps.
 
-They are counted from records: a simulation prints them, and a client of a federation has them in its own log. None is ever sent.
+They are counted from records: a simulation prints them, and a federation's client logs them locally. They are never sent.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ _MARKS = "*†‡ "  # of footnotes
 _CODES = (-9, -99, -999, -9999, -8, -88, -888)
 _UNKNOWN = frozenset(("unknown", "not known", "missing", "unbekannt", "inconnu", "desconocido", "unk", "n.d."))
 _SHOWN = 6  # classes
-_MANY = 0.1  # the part of a column's cells that is worth a word
+_MANY = 0.1  # the share of a column's cells that deserves a warning
 _ENOUGH, _NARROW = 20, 0.02  # numbers, and the part of a range in which they lie
 _LARGE = 30.0  # of a feature: beyond it, steps that suit the others diverge
 
 
 def about_numbers(x: Floats, names: Sequence[str], may_look: bool) -> Iterator[str]:
-    """Of a table whose numbers are features as they are written: an index, and columns of another size.
+    """Warn about numbers that are features as written: an index, and columns of very different size.
 
-    Where the run file ``may_look`` at the table, a key of it helps; a private run and a federation need a schema.
+    If the run ``may_look`` at the table, name a key of the run file that helps; a private run and a federation need a schema.
 
     >>> list(about_numbers(np.array([[0.0, 1], [1, 0], [2, 5], [3, 1]]), ["row", "a"], may_look=True))
     ["the column 'row' counts the records and is used as a feature; leave it out with data.drop = ['row']"]
@@ -54,7 +54,7 @@ def about_numbers(x: Floats, names: Sequence[str], may_look: bool) -> Iterator[s
 
 
 def about_header(names: Sequence[str]) -> Iterator[str]:
-    """Of a table without a line of names, whose first record was taken for one.
+    """Warn about a table without a line of names, whose first record was taken for the header.
 
     >>> list(about_header(["2.5", "north"]))
     ["the column names look like a record, such as '2.5'; a table begins with a line of names, so add one to the file"]
@@ -70,21 +70,24 @@ def about_header(names: Sequence[str]) -> Iterator[str]:
 
 
 def about_spelling(classes: Sequence[object]) -> Iterator[str]:
-    """Of one label in several spellings, each of which is a class.
+    """Warn about one label in several spellings, each of which counts as a class.
 
     >>> list(about_spelling(("NO", "no", "yes")))
-    ["the labels 'NO' and 'no' differ only in how they are written, and are two classes; write them alike"]
+    ["the labels 'NO' and 'no' differ only in how they are written, but count as two classes; write them in one way"]
     """
     met = dict[str, str]()
     for label in classes:
         plain = " ".join(label.casefold().rstrip(_MARKS).split()) if isinstance(label, str) else ""
         if plain and label != (first := met.setdefault(plain, str(label))):
-            yield f"the labels {first!r} and {label!r} differ only in how they are written, and are two classes; write them alike"
+            yield (
+                f"the labels {first!r} and {label!r} differ only in how they are written, but count as two classes; write them "
+                "in one way"
+            )
             return
 
 
 def about_unknown(classes: Sequence[object]) -> Iterator[str]:
-    """Of a class that stands for records whose class is not known.
+    """Warn about a class that stands for an unknown class.
 
     >>> list(about_unknown((-9, 0, 1)))
     ["the label '-9' is learned as a class and may be a code for records whose class is not known; if it is one, leave it out \
@@ -108,7 +111,7 @@ def _is_unknown(label: object) -> bool:
 
 
 def about_private_arrays(x: Any) -> Iterator[str]:
-    """Of arrays in a private run, which must not be scaled by a look at the records.
+    """Warn about unscaled arrays in a private run, which must not look at the records to scale them.
 
     >>> list(about_private_arrays(np.array([[0.5, -4000.0]])))
     ['x is not scaled: it goes up to 4000, and a private run cannot measure that; divide each column by a public bound']
@@ -123,7 +126,7 @@ def about_private_arrays(x: Any) -> Iterator[str]:
 
 
 def about_schema(schema: Schema, table: Table) -> Iterator[str]:
-    """Of a table to which a schema is applied: cells that it was not made for."""
+    """Warn about cells of a table for which the schema was not made."""
     for column in schema.columns:
         cells = table.columns[column.name]
         there = ~missing(cells)
@@ -135,7 +138,7 @@ def about_schema(schema: Schema, table: Table) -> Iterator[str]:
             strange, out = np.isnan(values), (values < column.low) | (values > column.high)
             yield from _about_narrow(column, values[np.isfinite(values)])
             if strange.mean() > _MANY:
-                yield f"{strange.mean():.0%} of the cells of '{column.name}' are no numbers, and count as missing"
+                yield f"{strange.mean():.0%} of the cells of '{column.name}' are not numbers and count as missing"
             if out.mean() > _MANY:
                 yield (
                     f"{out.mean():.0%} of the numbers in '{column.name}' lie outside {column.low:g} to {column.high:g} and "
@@ -149,7 +152,7 @@ def about_schema(schema: Schema, table: Table) -> Iterator[str]:
 
 
 def _about_narrow(column: NumberColumn, values: Floats) -> Iterator[str]:
-    """Of numbers that a range hardly tells apart, as where they are in metres and the range is in centimetres."""
+    """Warn about numbers that lie in a small part of the range, such as metres in a range of centimetres."""
     if len(values) < _ENOUGH:
         return
     low, high = (float(q) for q in np.quantile(values, (0.05, 0.95)))
@@ -161,7 +164,7 @@ def _about_narrow(column: NumberColumn, values: Floats) -> Iterator[str]:
 
 
 def about_lengths(squares: Floats, norm_bound: float | None, schema: Schema | None, intercept: bool) -> Iterator[str]:
-    """Of records that are longer than the norm bound.
+    """Warn about records that are longer than the norm bound.
 
     >>> list(about_lengths(np.array([1.0, 4.0, 9.0]), 1.5, None, True))
     ['2 of 3 records are longer than privacy.norm_bound = 1.5 and are shortened to it; scale the columns, or raise it']

@@ -1,7 +1,7 @@
 """Tables in files and in memory: csv and tsv as texts, Parquet by pyarrow, data frames.
 
-A private run reads a csv line by line (``alone``), so that a record is its line and the header, whatever stands in the others.
-Elsewhere a quoted cell may hold line breaks, and a line that is no record is refused with its number.
+A private run reads a csv line by line (``alone``), so that a record depends only on its line and the header. Any other run allows
+line breaks in quoted cells, and refuses a line that is not a record with its number.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from crescendo.errors import DataError
 def csv_table(
     content: bytes, name: str, wanted: Sequence[str] | None = None, *, alone: bool = False, least: int = 2
 ) -> Table:
-    """The columns ``wanted`` of a csv, or all of them, as texts. It has ``least`` columns, two where one is the label.
+    """Return the columns ``wanted`` of a csv, or all of them, as texts. It needs ``least`` columns: two if one is the label.
 
     >>> csv_table(b"size;city\\n1,5;Oslo\\n2;\\n", "two").columns["size"].tolist()
     ['1.5', '2']
@@ -59,7 +59,7 @@ def csv_table(
 
 
 def _each_line(lines: io.BytesIO, found: Header) -> tuple[list[list[str]], int]:
-    """The cells of every line that is a record, judged by itself; and how many others there are."""
+    """Return the cells of every line that is a record, judged by itself, and the number of other lines."""
     rows, unreadable, width = list[list[str]](), 0, len(found.names)
     for line in lines:
         try:
@@ -105,10 +105,10 @@ def _checked(reader: Any, width: int, name: str, before: int) -> Iterator[list[s
 
 
 def parquet_table(content: bytes, name: str, wanted: Sequence[str] | None = None) -> Table:
-    """The columns ``wanted`` of a Parquet file, or all of them.
+    """Return the columns ``wanted`` of a Parquet file, or all of them.
 
-    Its own schema says what each column is: numbers, truth values and texts are read, and a column of another type, dates among
-    them, is empty. So no record decides how, or whether, the others are read.
+    The file's schema gives the type of each column: numbers, truth values and texts are read, and a column of another type, such
+    as dates, is empty. So no record affects how the others are read.
     """
     try:
         import pyarrow
@@ -120,7 +120,7 @@ def parquet_table(content: bytes, name: str, wanted: Sequence[str] | None = None
     try:
         found = pyarrow.parquet.read_table(pyarrow.BufferReader(content))
     except Exception as error:  # pyarrow raises dozens of types about bytes in memory, and each of them means damage
-        raise DataError(f"{name} is no whole Parquet file; save it anew") from error
+        raise DataError(f"{name} is damaged or not a Parquet file; save it again") from error
     named = _distinct([as_name(one) for one in found.column_names], name)
     kept = {one: at for at, one in enumerate(named) if wanted is None or one in set(wanted)}
     dates = frozenset(one for one, at in kept.items() if pyarrow.types.is_temporal(found.schema.types[at]))
@@ -157,12 +157,12 @@ def _arrow_cells(column: Any) -> Array:
 
 
 def is_frame(values: Any) -> bool:
-    """Whether a value is a data frame of pandas; pandas itself is not loaded."""
+    """Return True for a pandas data frame, without loading pandas."""
     return hasattr(values, "iloc") and hasattr(values, "columns") and hasattr(values, "dtypes")
 
 
 def frame_table(frame: Any, name: str, wanted: Sequence[str] | None = None) -> Table:
-    """The columns ``wanted`` of a data frame, or all of them. Its index is none."""
+    """Return the columns ``wanted`` of a data frame, or all of them, without its index."""
     said = [as_name(str(joined_name(column))) for column in frame.columns]
     named = _distinct([one or f"column {at}" for at, one in enumerate(said, 1)], name)
     kept = [at for at, one in enumerate(named) if wanted is None or one in set(wanted)]
@@ -172,7 +172,7 @@ def frame_table(frame: Any, name: str, wanted: Sequence[str] | None = None) -> T
 
 
 def _without_headers(table: Table) -> Table:
-    """The table without rows that repeat the names of its columns; each row says it by itself."""
+    """Drop rows that repeat the column names; each row is judged by itself."""
     if not table.columns or any(cells.dtype != object for cells in table.columns.values()):
         return table
     repeats = np.ones(table.rows, dtype=np.bool_)
@@ -190,12 +190,12 @@ def _distinct(named: list[str], name: str) -> list[str]:
 
 
 def _cells(column: Any) -> Array:
-    """A column as numbers, or as texts that are empty where a cell is missing."""
+    """Return a column as numbers, or as texts with "" for a missing cell."""
     kind = getattr(column.dtype, "kind", "O")
     whole = isinstance(column.dtype, np.dtype)
     if whole and kind in "biuf":
         return np.asarray(column.to_numpy())
-    if kind in "iuf":  # of pandas' own types, in which a whole number may be missing
+    if kind in "iuf":  # the nullable types of pandas, in which a whole number may be missing
         return np.asarray(column.to_numpy(dtype=np.float64, na_value=np.nan))
     absent = column.isna().to_numpy()
     found = column.astype(object).to_numpy()
@@ -203,7 +203,7 @@ def _cells(column: Any) -> Array:
 
 
 def _text(cell: Any) -> str:
-    """One cell, alike whatever type its neighbours gave the column."""
+    """Return one cell as text, the same for every type that its neighbours may give the column."""
     if isinstance(cell, str):
         return cell.strip()
     if isinstance(cell, bool | np.bool_):

@@ -1,4 +1,4 @@
-"""From a table to records with labels: by a stated schema, or by one that is drafted from the table itself."""
+"""Conversion of a table to records with labels, by a stated schema or by one drafted from the table."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ AMOUNTS = "the labels are amounts, and are read as numbers"
 
 
 def by_schema(table: Table, schema: Schema, label: str | None, column: str | None, private: bool = False) -> Raw:
-    """The records of a table, each judged alone: one that does not fit is left out and counted.
+    """Return the records of a table, each judged alone: one that does not fit is left out and counted.
 
-    In a private run labels stay texts, since whether all of them are numbers is more than one record can say.
+    In a private run labels stay texts, since no single record can show that all labels are numbers.
     """
     name = label_of(table, schema, label, column)
     written = _alone if private else _as_typed
@@ -41,7 +41,7 @@ def _fitting(raw: Raw, fits: Column) -> Raw:
 
 
 def label_of(table: Table, schema: Schema | None, label: str | None, column: str | None) -> str:
-    """The column that has the labels: as the schema says, as a person says, or the last."""
+    """Return the label column: the schema's, the user's, or the last."""
     if schema is not None and schema.label is not None:
         if label not in (None, schema.label):
             raise ConfigError(f"the label is the column '{schema.label}', as the schema says; leave '{label}' out")
@@ -50,7 +50,7 @@ def label_of(table: Table, schema: Schema | None, label: str | None, column: str
 
 
 def by_types(table: Table, keys: TableKeys | None, label: str | None, column: str | None) -> Raw:
-    """The records of a table whose columns have types: numbers alone as they are, all else by looking, if that is allowed."""
+    """Return the records of a table with typed columns: use numbers unchanged; look at any other table, if that is allowed."""
     name = named(list(table.columns), label, column, table.name)
     features = [one for one in table.columns if one not in (name, column)]
     kept = {one: table.columns[one] for one in features}
@@ -74,7 +74,7 @@ def by_types(table: Table, keys: TableKeys | None, label: str | None, column: st
 
 
 def with_findings(raw: Raw) -> Raw:
-    """The same records, whose columns are features as they stand, with what the doctor finds among their notes."""
+    """Return the records, whose columns are features unchanged, with the doctor's findings among their notes."""
     values = None if raw.y.dtype.kind in "biuf" else amounts(raw.y)
     if values is not None:
         raw = replace(raw, y=values, notes=(*raw.notes, AMOUNTS))
@@ -82,7 +82,7 @@ def with_findings(raw: Raw) -> Raw:
         return raw
     found = about_arrays(raw.names, [raw.x[:, at] for at in range(raw.x.shape[1])], raw.y)
     said = [*raw.notes, *sentences(found)]
-    return replace(raw, notes=tuple(dict.fromkeys(said)))  # a csv's reader says some of it, too
+    return replace(raw, notes=tuple(dict.fromkeys(said)))  # the csv reader gives some of the same notes
 
 
 def _plain_numbers(cells: Column) -> bool:
@@ -90,12 +90,12 @@ def _plain_numbers(cells: Column) -> bool:
 
 
 def by_looking(table: Table, keys: TableKeys, label: str | None, column: str | None) -> Raw:
-    """The records of a table by a schema that is drafted from it, and one line that says what each column became."""
+    """Return the records of a table by a schema drafted from it, with a line about the use of each column."""
     return looked_at(table, keys, label, column)[0]
 
 
 def looked_at(table: Table, keys: TableKeys, label: str | None, column: str | None) -> tuple[Raw, Draft, Table]:
-    """The same, with the draft and the rows that are records."""
+    """Return the records by a drafted schema, the draft, and the rows that are records."""
     name = named(list(table.columns), label, column, table.name)
     absent = missing(table.columns[name])
     if column is not None:
@@ -127,13 +127,13 @@ def looked_at(table: Table, keys: TableKeys, label: str | None, column: str | No
 
 
 def _spelled(cells: Column) -> str:
-    """What missing cells say, such as 'NA', which a person may mean as a class; nothing where they are empty."""
+    """Return the texts of missing cells, such as 'NA', which may be meant as a class; "" if the cells are empty."""
     said = {cell.strip() for cell in cells.tolist() if isinstance(cell, str)} - {""}
     return " or ".join(f"'{cell:.20}'" for cell in sorted(said, key=lambda cell: (cell.lower(), cell))[:4])
 
 
 def _check_not_missing(table: Table, name: str, many: int, spelled: str) -> None:
-    """DataError where one class is left, and another may have a name that says that it is missing."""
+    """Refuse labels of which one class is left, if the texts that count as missing may name another class."""
     left = set(texts(table.columns[name]))
     if spelled and len(left) == 1:
         raise DataError(
@@ -147,12 +147,12 @@ def _alone(cells: Column) -> Column:
 
 
 def _as_typed(cells: Column) -> Column:
-    """Numbers where the type of the column says so, or every text is one."""
+    """Return numbers if the column has a numeric type or every text is a number, and otherwise texts."""
     return cells if cells.dtype != object else as_written(texts(cells))
 
 
 def _label_as_typed(table: Table, name: str) -> Column:
-    """The labels; amounts that are written as money or the like are numbers."""
+    """Return the labels; amounts, such as money, become numbers."""
     made = _as_typed(table.columns[name])
     if made.dtype.kind in "biuf":
         return made
@@ -165,5 +165,5 @@ def _of(label: str, column: str | None) -> str:
 
 
 def _short(table: Table) -> str:
-    """A file without its folders."""
+    """Return a file's name without its folders."""
     return table.name.replace("\\", "/").rpartition("/")[2]

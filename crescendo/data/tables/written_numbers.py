@@ -1,7 +1,7 @@
 """Numbers as people write them: money, percents, amounts with a unit, marks between thousands, decimal commas.
 
-A schema declares how a column is written, and each cell is then read by itself. A cell that is written in another way, in another
-currency or unit, say, is no number: it is never guessed at.
+A schema declares how a column is written, and each cell is then read by itself. A cell in another currency or unit, or written in
+any other way, is not a number: the reader never guesses.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from crescendo.data.tables.cells import numbers
 
 Kind: TypeAlias = Literal["number", "money", "percent", "thousands"]
 KINDS: tuple[Kind, ...] = ("number", "money", "percent", "thousands")
-LONGEST_UNIT = 20  # letters
-_LONGEST = 80  # letters of a cell that is a number
+LONGEST_UNIT = 20  # characters
+_LONGEST = 80  # characters of a cell that is a number
 _SAME = str.maketrans({"\u00a0": " ", "\u202f": " ", "\u2009": " ", "\u2212": "-", "\u2019": "'"})
 _PARTS = re.compile(
     r"(?P<before>[^\d.,()+-]*?(?:rs\.|fr\.|kr\.)?)\s*(?P<sign>[+-]?)\s*(?P<beside>[^\d.,()+-]*?)\s*"
@@ -52,17 +52,17 @@ _THREE = re.compile(r"[1-9][0-9]{0,2}[.,][0-9]{3}")
 
 @dataclass(frozen=True)
 class Cell:
-    """A cell taken apart: the digits with their marks, and what stands before or after them."""
+    """The parts of a cell: the digits with their marks, and the text before or after them."""
 
     body: str
     beside: str
     negative: bool
     exponent: str = ""
-    before: bool = False  # beside stands before the digits
+    before: bool = False  # the text comes before the digits
 
     @classmethod
     def of(cls, text: str) -> Self | None:
-        """The parts of a cell, None where it has no digits, or words on both sides of them.
+        """Split a cell into its parts; return None if it has no digits, or words on both sides of them.
 
         >>> Cell.of("($1,234.50)")
         Cell(body='1,234.50', beside='$', negative=True, exponent='', before=True)
@@ -95,7 +95,7 @@ class Cell:
         return self.beside.casefold() in _PERCENT
 
     def value(self, decimal: str | None, comma: bool) -> float:
-        """The number; nan where the marks make none. Without a ``decimal`` mark the cell decides, and then ``comma``."""
+        """Return the number, nan if the marks are inconsistent. Without a ``decimal`` the cell decides, then ``comma``."""
         point = decimal or decimal_of(self.body) or ("," if comma else ".")
         plain, grouped = _BODIES[point]
         if plain.fullmatch(self.body) is None and grouped.fullmatch(self.body) is None:
@@ -108,7 +108,7 @@ class Cell:
 
 
 def decimal_of(body: str) -> str | None:
-    """The mark before the decimals, where digits show it; None where there is no mark, or 1,234 and 1.234 may mean either.
+    """Return the decimal mark that the digits show; None without a mark, and for 1,234 and 1.234, which are ambiguous.
 
     >>> [decimal_of(body) for body in ("1.234,5", "1,234.5", "1,5", "1.5", "1,234,567", "1,234", "1.234", "12")]
     [',', '.', ',', '.', '.', None, None, None]
@@ -124,7 +124,7 @@ def decimal_of(body: str) -> str | None:
 
 
 def currency(text: str) -> str | None:
-    """The code of a currency as people write it.
+    """Return the code of a currency from its usual spellings; None if it is unknown.
 
     >>> currency("€"), currency("eur"), currency("kg")
     ('EUR', 'EUR', None)
@@ -133,7 +133,7 @@ def currency(text: str) -> str | None:
 
 
 def same_unit(one: str, other: str) -> bool:
-    """Whether two spellings mean one unit: case is no matter, but for the m and M that tell mW from MW.
+    """Return True if two spellings mean one unit: case does not matter, except for the m and M of mW and MW.
 
     >>> same_unit("Kg", "kg"), same_unit("mW", "MW")
     (True, False)
@@ -143,7 +143,7 @@ def same_unit(one: str, other: str) -> bool:
 
 @dataclass(frozen=True)
 class Written:
-    """How the numbers of a column are written. ``unit`` may stand beside them, of money a currency; ``decimal`` is "." or ",".
+    """The way a column's numbers are written. ``unit`` may accompany them, for money a currency; ``decimal`` is "." or ",".
 
     >>> Written("money", "EUR").numbers(np.array(["1.234,56 €", "EUR 7", "5 $", "8"], dtype=object)).tolist()
     [1234.56, 7.0, nan, 8.0]
@@ -156,9 +156,9 @@ class Written:
     decimal: str | None = None
 
     def numbers(self, cells: Array, comma: bool = False) -> Floats:
-        """Each cell as a number; nan where it is missing, or is no number that is written so.
+        """Return each cell as a number, nan if it is missing or written in another way.
 
-        ``comma`` says that the file has decimal commas, which decides what 1,234 and 1.234 mean where no ``decimal`` does.
+        ``comma`` is True for a file with decimal commas; it decides the meaning of 1,234 and 1.234 if ``decimal`` is None.
         """
         if self == PLAIN or cells.dtype != object:
             return numbers(cells)
@@ -166,7 +166,7 @@ class Written:
         return np.fromiter((known[cell] for cell in cells.tolist()), np.float64, len(cells))
 
     def number(self, text: str, comma: bool = False) -> float:
-        """One cell."""
+        """Return one cell as a number."""
         cell = Cell.of(text)
         if cell is None or not self._fits(cell):
             return math.nan
@@ -185,11 +185,11 @@ class Written:
         return self.unit is not None and not cell.before and same_unit(cell.beside, self.unit)
 
     def text(self, value: float) -> str:
-        """A number as the column has it, without its unit."""
+        """Write a number in the column's way, without its unit."""
         return repr(value).replace(".", self.decimal) if self.decimal else repr(value)
 
     def plain(self) -> dict[str, Any]:
-        """The words of a schema that say it; none for plain numbers."""
+        """Return the words of a schema for this way of writing; {} for plain numbers."""
         words: Mapping[str, Any] = {"kind": self.kind, "unit": self.unit, "decimal": self.decimal}
         return {key: value for key, value in words.items() if value not in (None, "number")}
 

@@ -1,4 +1,4 @@
-"""Data doctor: finds what a table of a user's own hides, and names the word that mends it. It looks at every record.
+"""Data doctor: finds hidden faults of a user's table, and names the schema word that mends each. It looks at every record.
 
-So it belongs to runs without privacy, and to drafts: what it finds in private records counts as looked at.
+So it belongs to runs without privacy and to drafts: its findings in private records count as looked at.
 """

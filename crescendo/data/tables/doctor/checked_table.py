@@ -1,4 +1,4 @@
-"""A table's check-up: what each column would become, what spoils it and which word mends it, before anything is trained."""
+"""A table's check-up before training: the use of each column, its faults, and the word that mends each."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _FEW = 20  # whole numbers, which may be names
 
 @dataclass(frozen=True)
 class TableLine:
-    """One line: a column, or what is said of the whole table (no name), and whether it is well."""
+    """One line about a column, or about the whole table (no name); ``well`` is False for a fault."""
 
     name: str
     well: bool
@@ -39,7 +39,7 @@ class TableLine:
 
 @dataclass(frozen=True)
 class CheckedTable:
-    """What a look at a table's records found."""
+    """The findings of a look at a table's records."""
 
     source: str
     lines: tuple[TableLine, ...]
@@ -50,7 +50,7 @@ class CheckedTable:
 
     @classmethod
     def of(cls, path: Path, label: str | None = None) -> CheckedTable:
-        """Look at a csv, tsv or Parquet file; DataError, in a sentence, for one from which nothing can be learned."""
+        """Check a csv, tsv or Parquet file; raise DataError for one from which no model can learn."""
         if not path.exists():
             raise DataError(f"there is no file {path}; name a table with a header line: .csv, .tsv or .parquet")
         if not RecordFile(path).is_table:
@@ -102,7 +102,7 @@ def _becomes(column: NumberColumn | CategoryColumn, table: Table) -> str:
 
 
 def _perhaps_names(column: NumberColumn, table: Table) -> str:
-    """Of a few whole numbers with gaps between them, such as those of wards, which are often names."""
+    """Note a few whole numbers with gaps between them, such as those of wards: they are often names."""
     values = column.numbers(table)
     found = np.unique(values[np.isfinite(values)])
     if not 2 < len(found) <= _FEW or (found != np.rint(found)).any() or found[-1] - found[0] < len(found):

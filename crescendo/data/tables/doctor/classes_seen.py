@@ -1,4 +1,4 @@
-"""Labels that nothing can be learned from: classes which training never sees, and one that nearly every record has."""
+"""Labels that teach a model nothing: classes that training never sees, and a class of nearly every record."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _SHOWN = 4
 
 
 def about_labels(train: Floats, test: Floats | None, classes: Sequence[object]) -> Iterator[str]:
-    """Sentences about class numbers of the training and of the test part.
+    """Yield warnings about the class numbers of the training and the test part.
 
     >>> for says in about_labels(np.array([0.0, 0, 0]), np.array([0.0, 1]), ("no", "yes")): print(says)
-    every training record has the label 'no', so that nothing can be learned; a model that always says it is right in 0.5000 of \
+    every training record has the label 'no', so there is nothing to learn; a model that always says it is right in 0.5000 of \
 the test part: add records of the other classes
     the class 'yes' is in no training record but in 1 of the test part, which no model can get right; add records of it, choose \
 another run.seed or data.test, or leave it out with data.classes
@@ -38,7 +38,7 @@ def _about_one(times: np.ndarray, held_out: np.ndarray | None, classes: Sequence
     right = f"a model that always says it is right in {measured[most] / measured.sum():.4f} of the {where}"
     if share == 1:
         yield (
-            f"every training record has the label '{classes[most]}', so that nothing can be learned; {right}: add records of the "
+            f"every training record has the label '{classes[most]}', so there is nothing to learn; {right}: add records of the "
             "other classes"
         )
     elif share >= _NEARLY_ALL:
@@ -62,7 +62,7 @@ def _about_unseen(times: np.ndarray, held_out: np.ndarray, classes: Sequence[obj
 
 
 def _about_single(times: np.ndarray, trained: np.ndarray, classes: Sequence[object]) -> Iterator[str]:
-    """Of classes that are learned from one record, and tested on none."""
+    """Warn about classes with one training record and no test record."""
     single = np.flatnonzero((times == 1) & (trained == 1))
     if not len(single):
         return

@@ -1,4 +1,4 @@
-"""Digits that are no amounts: codes such as a ZIP, and dates written as whole numbers such as 20240131."""
+"""Digits that are not amounts: codes such as a ZIP, and dates written as whole numbers such as 20240131."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _NAME = re.compile(
     re.IGNORECASE,
 )
 _HEXADECIMAL = re.compile(r"[0-9]+e?[0-9]+").fullmatch
-HUGE = 1e150  # the square of more is no float
-_FEWEST = 8  # cells from which on digits that all read as months are no chance
+HUGE = 1e150  # the square of a larger number overflows
+_FEWEST = 8  # cells from which on digits that all read as months are no coincidence
 _YEARS = (1900, 2100)
 
 
 def is_code(name: str, cells: Array, values: Floats) -> bool:
-    """Whether whole numbers name something: by the column's name, or by zeros that no amount begins with.
+    """Return True if whole numbers are codes, judged by the column's name or by leading zeros.
 
     >>> is_code("zip code", np.array([10001.0, 2139.0]), np.array([10001.0, 2139.0]))
     True
@@ -40,12 +40,12 @@ def is_code(name: str, cells: Array, values: Floats) -> bool:
 
 
 def is_code_name(name: str) -> bool:
-    """Whether a column is called as codes are."""
+    """Return True if a column's name is usual for codes."""
     return _NAME.fullmatch(re.sub(r"[ .-]+", "_", name.strip())) is not None
 
 
 def _are_hexadecimal(texts: list[str]) -> bool:
-    """Whether texts such as 00e1 and 10e3, which also read as 0 and 10000, are codes of one length.
+    """Return True for codes of one length such as 00e1 and 10e3, which also read as 0 and 10000.
 
     >>> _are_hexadecimal(["00e1", "10e3", "0042"]), _are_hexadecimal(["1e1", "2e5"]), _are_hexadecimal(["0042", "0107"])
     (True, False, False)
@@ -64,7 +64,7 @@ def _has_leading_zeros(texts: list[str]) -> bool:
 
 
 def are_whole_dates(values: Floats) -> bool:
-    """Whether all numbers read as dates: 20240131, or 202401 where there are enough of them.
+    """Return True if all numbers read as dates: 20240131, or 202401 if there are enough of them.
 
     >>> are_whole_dates(np.array([20240131.0, 20231224, np.nan, 20250701])), are_whole_dates(np.array([20240131.0, 20241331, 7]))
     (True, False)
@@ -83,7 +83,7 @@ def are_whole_dates(values: Floats) -> bool:
 
 
 def hold_no_amounts(columns: Mapping[str, Array]) -> bool:
-    """Whether one of some columns of numbers holds codes, dates, or numbers beyond measure."""
+    """Return True if one of some columns of numbers holds codes, dates, or numbers too large to be squared."""
     each = ((name, cells, numbers(cells)) for name, cells in columns.items())
     return any(
         is_code(name, cells, values) or are_whole_dates(values) or _is_huge(values) for name, cells, values in each

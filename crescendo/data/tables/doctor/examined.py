@@ -1,4 +1,4 @@
-"""Examination: everything that the doctor finds about a table, in the order of its columns."""
+"""Examination: all findings of the doctor about a table, in the order of its columns."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from crescendo.data.tables.written_numbers import PLAIN
 
 @dataclass(frozen=True, eq=False)
 class Examined:
-    """A table, and what a draft made of its columns."""
+    """A table, and a draft's use of its columns."""
 
     table: Table
     schema: Schema
@@ -33,7 +33,7 @@ class Examined:
     unread: Mapping[str, str] = field(default_factory=dict)
 
     def findings(self) -> tuple[TableFinding, ...]:
-        """All of them: of each column in turn, and then of the records."""
+        """Return all findings: about each column in turn, and then about the records."""
         label = _labels(self.label)
         found = [one for column in self.schema.columns for one in self._of(column)]
         features = [column.name for column in self.schema.columns]
@@ -71,7 +71,7 @@ class Examined:
 
 
 def about_arrays(names: Iterable[str], columns: Iterable[Array], label: Array) -> tuple[TableFinding, ...]:
-    """Findings about columns of numbers that are features as they stand."""
+    """Return findings about columns of numbers that are features unchanged."""
     by_name = dict(zip(names, columns, strict=True))
     table, label = Table("", by_name, len(label)), _labels(label)
     found = [one for name, values in by_name.items() for one in (*sentinels(name, values), *two_units(name, values))]
@@ -83,5 +83,5 @@ def about_arrays(names: Iterable[str], columns: Iterable[Array], label: Array) -
 
 
 def _labels(label: Array) -> Array:
-    """Labels as cells: numbers, or texts whatever a program made them of."""
+    """Return labels as cells: numbers, or the text of any other object."""
     return label if label.dtype.kind in "biuf" else objects(str(one) for one in label.tolist())

@@ -1,4 +1,4 @@
-"""Labels that are numbers, of which a few lie so far from all others that least squares learns little but them."""
+"""Outlying labels: a few numbers so far from all others that they dominate least squares."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _FEW, _MOST = 0.01, 0.8  # of the records, and of the labels' squared distance f
 
 
 def about_coded_labels(labels: Floats) -> Iterator[str]:
-    """A sentence where some labels are a code for a missing one.
+    """Warn if some labels are a code for a missing one.
 
     >>> list(about_coded_labels(np.append(np.linspace(3, 8, 20), [-999, -999])))
     ['2 of the 22 labels are -999, far from all others, as a code for a missing one is; leave such records out']
@@ -29,7 +29,7 @@ def about_coded_labels(labels: Floats) -> Iterator[str]:
 
 
 def about_far_labels(labels: Floats) -> Iterator[str]:
-    """A sentence where a hundredth of the labels makes most of what the squared error measures.
+    """Warn if a hundredth of the labels makes up most of the squared error.
 
     >>> for says in about_far_labels(np.append(np.linspace(0, 1, 99), 1e6)): print(says)
     1 of the 100 labels, such as 1e+06, lies so far from the others that it makes 99% of what least squares measures; correct \

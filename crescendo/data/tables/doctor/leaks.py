@@ -1,4 +1,4 @@
-"""Leaks: columns that say the label by themselves, as one does that is made from the label or known only after it."""
+"""Leaks: columns that alone reveal the label, such as one computed from the label or known only after it."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from crescendo.core.arrays import Array, Bools, Floats, Ints
 from crescendo.data.tables.cells import Table, missing, numbers, places_of
 from crescendo.data.tables.doctor.table_finding import TableFinding
 
-_ROWS, _COLUMNS = 5_000, 300  # that are looked at
+_ROWS, _COLUMNS = 5_000, 300  # examined at most
 _CLASSES = 50
 _FEWEST = 20  # records
-_RARE = 5  # records of other classes than the commonest, from which on a rule is no chance
+_RARE = 5  # records outside the commonest class, from which on a rule is no coincidence
 _ERRORS = 0.02  # of the errors that the commonest class makes
 _EACH = 5  # records of a category
 _ALIKE = 0.99999  # the correlation of a column with a label that is a number
 
 
 def leaks(table: Table, features: list[str], label: Array) -> Iterator[TableFinding]:
-    """The columns among ``features`` that leak the ``label``; of several features, since one alone may well be the task.
+    """Yield the columns among ``features`` that leak the ``label``, but not an only feature, which may well be the task.
 
     >>> y = np.array(["no", "yes"] * 15, dtype=object)
     >>> cells = {"size": np.arange(30.0) % 7, "paid": np.arange(30.0) % 2}
@@ -54,7 +54,7 @@ def _percent(share: float) -> str:
 
 
 def _classes(label: Array) -> tuple[int | None, Ints]:
-    """How many classes there are and the class of each record; None for labels that are numbers."""
+    """Return the number of classes, None for labels that are numbers, and the class of each record."""
     at = places_of(label)
     known = int(at.max()) + 1
     values = numbers(label)
@@ -73,7 +73,7 @@ def _alike(cells: Array, label: Array) -> float | None:
 
 
 def _right(cells: Array, at: Ints, classes: int) -> float | None:
-    """The part of the records that the best simple rule on a column gets right, if that is nearly all; None otherwise."""
+    """Return the share of records that the best simple rule on a column gets right, if that is nearly all; else None."""
     count = len(at)
     wrong = count - int(np.bincount(at).max())
     if wrong < _RARE or classes < 2:
@@ -90,7 +90,7 @@ def _right(cells: Array, at: Ints, classes: int) -> float | None:
 
 
 def _wrong_by_category(found: Ints, at: Ints) -> int:
-    """Errors of the rule that says the commonest class of each category."""
+    """Count the errors of the rule that predicts the commonest class of each category."""
     pairs, times = np.unique(found * (int(at.max()) + 1) + at, return_counts=True)
     most = np.zeros(int(found.max()) + 1, dtype=np.int64)
     np.maximum.at(most, pairs // (int(at.max()) + 1), times)
@@ -98,9 +98,9 @@ def _wrong_by_category(found: Ints, at: Ints) -> int:
 
 
 def _wrong_by_order(values: Floats, there: Bools, at: Ints, classes: int) -> int:
-    """Errors of the rule that cuts the line of numbers once between classes that are neighbours on it."""
+    """Count the errors of the rule with one threshold between every two classes that are neighbours by their medians."""
     kept, of = values[there], at[there]
-    wrong = len(at) - len(of)  # a missing cell says nothing
+    wrong = len(at) - len(of)  # the rule predicts nothing for a missing cell
     order = sorted({int(one) for one in of}, key=lambda one: float(np.median(kept[of == one])))
     said = np.full(len(of), order[0] if order else 0)
     for one, other in pairwise(order):
@@ -110,7 +110,7 @@ def _wrong_by_order(values: Floats, there: Bools, at: Ints, classes: int) -> int
 
 
 def _cut(values: Floats, above: Bools) -> float:
-    """The number that parts two classes with the fewest errors."""
+    """Return the threshold that separates two classes with the fewest errors."""
     order = np.argsort(values, kind="stable")
     values, above = values[order], above[order]
     wrong = np.cumsum(above) + (np.count_nonzero(~above) - np.cumsum(~above))  # with a cut behind each number

@@ -1,4 +1,4 @@
-"""How the numbers of a column are written, found by a look at its cells: money, percents, a unit, marks between thousands."""
+"""Detection of the way a column's numbers are written: money, percents, a unit, marks between thousands."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from crescendo.data.tables.cells import Table, is_missing, numbers, objects
 from crescendo.data.tables.doctor.codes import is_code_name
 from crescendo.data.tables.written_numbers import Cell, Written, decimal_of, same_unit
 
-_SAMPLE, _SOME = 500, 0.5  # different texts that are tried first, and the part of them that has to read as a number
-MOSTLY = 0.9  # the part of a column's cells that say how they are written
-_LONGEST = 12  # letters of a unit
+_SAMPLE, _SOME = 500, 0.5  # different texts that are tried first, and the share of them that must read as a number
+MOSTLY = 0.9  # the share of a column's cells that decides the way of writing
+_LONGEST = 12  # characters of a unit
 _ORDINALS = frozenset(("st", "nd", "rd", "th", "er", "e", "º", "ª", ".", "°"))
 _THREES = re.compile(r"-?[1-9][0-9]{0,2}(\.[0-9]{3})+")
 _COMMA = re.compile(r"[0-9],[0-9]{1,2}(?![0-9,])")
 _ABOUT = frozenset(("~", "≈", "<", ">", "≤", "≥", "<=", ">=", "±", "ca.", "ca"))
 _PHONE = re.compile(r"\+[0-9]{1,3}[ -][0-9 -]+")
-_FEW_LABELS = 20  # different ones, which may be classes however they are written
-Cells: TypeAlias = Mapping[str, int]  # each text, and how often it stands there
+_FEW_LABELS = 20  # different labels, which may be classes even if they read as amounts
+Cells: TypeAlias = Mapping[str, int]  # each text, and its number of cells
 
 
 def written_in(table: Table, name: str) -> Written | str | None:
-    """How the numbers of a text column are written; why they cannot be read, in words; None where they are no such numbers."""
+    """Return how a text column's numbers are written, or a text why they cannot be read; None if it has no such numbers."""
     cells = table.written(name)
     if cells.dtype != object or is_code_name(name):
         return None
@@ -42,7 +42,7 @@ def written_in(table: Table, name: str) -> Written | str | None:
 
 
 def _may_be_written(cells: Cells, comma: bool) -> bool:
-    """Whether a longer look is worth its time: not at plain numbers, nor at texts of which few have digits."""
+    """Return True if a longer look is worth its time: not for plain numbers, nor for texts of which few have digits."""
     some = list(islice(cells, _SAMPLE))
     read = sum(Cell.of(cell) is not None for cell in some)
     if read < _SOME * len(some):
@@ -53,7 +53,7 @@ def _may_be_written(cells: Cells, comma: bool) -> bool:
 
 
 def hides_thousands(table: Table) -> bool:
-    """Whether some column of a file with decimal commas has points between thousands, which as decimals say 1.2 for 1.200."""
+    """Return True if a file with decimal commas has points between thousands: as decimal points, 1.200 would read as 1.2."""
     if not table.decimal_comma:
         return False
     found = (written_in(table, name) for name in table.columns)
@@ -61,17 +61,17 @@ def hides_thousands(table: Table) -> bool:
 
 
 def _all_in_threes(cells: Cells) -> bool:
-    """Whether a point stands before the last three digits of every cell, which alone says nothing of what it means."""
+    """Return True if every cell has a point before its last three digits, which alone is ambiguous."""
     return bool(cells) and all(_THREES.fullmatch(cell) for cell in cells)
 
 
 def _has_decimal_commas(table: Table) -> bool:
-    """Whether some cell of the table has decimals behind a comma, so that a point stands between thousands."""
+    """Return True if a cell of the table has decimals behind a comma, so that points separate thousands."""
     return any(_COMMA.search(cell) for cells in table.raw.values() for cell in cells.tolist())
 
 
 def written_as(cells: Cells, comma: bool = False) -> Written | str | None:
-    """The same of texts. ``comma`` says that the file has decimal commas.
+    """Return how numbers are written in these texts. ``comma`` is True for a file with decimal commas.
 
     >>> written_as({"$1,200": 1, "$7.50": 1}), written_as({"1.234,5": 1, "1.234": 3}, comma=True)
     (Written(kind='money', unit='USD', decimal='.'), Written(kind='thousands', unit=None, decimal=','))
@@ -102,7 +102,7 @@ def written_as(cells: Cells, comma: bool = False) -> Written | str | None:
 
 
 def _are_phones(cells: Cells) -> bool:
-    """Whether each has a plus before groups of digits, as the numbers of telephones have.
+    """Return True for telephone numbers: a plus before groups of digits.
 
     >>> _are_phones({"+47 22 33 444": 1, "+44 20 7946": 1}), _are_phones({"+5": 1, "+1,200": 1})
     (True, False)
@@ -111,7 +111,7 @@ def _are_phones(cells: Cells) -> bool:
 
 
 def _kind(parts: Mapping[str, Cell], cells: Cells) -> Written | str | None:
-    """Of the words beside the digits; a text where they are of several kinds, None where they are no unit."""
+    """Classify the words next to the digits; return a text if there are several kinds, None if the words are not a unit."""
     beside = Counter[str]()
     for cell, part in parts.items():
         beside[part.beside] += cells[cell]
@@ -130,7 +130,7 @@ def _kind(parts: Mapping[str, Cell], cells: Cells) -> Written | str | None:
     if any(part.before for part in parts.values()):
         return f"numbers with {_some(beside)} before each" if not bare and set(beside) <= _ABOUT else None
     if currencies != {None} or any(part.percent for part in parts.values()):
-        return f"numbers with several things beside them ({_some(beside)})"
+        return f"numbers with several different texts ({_some(beside)})"
     return _unit(beside, bare)
 
 
@@ -152,9 +152,9 @@ def _some(texts: Iterable[str]) -> str:
 
 
 def _decimal(parts: Iterable[Cell], comma: bool) -> str | None:
-    """The decimal mark that the digits show, "both" where they show two; where they show none, the likelier one.
+    """Return the decimal mark that the digits show, "both" if they show two, and the likelier one if they show none.
 
-    Money without decimals beside 1.234 has no decimals that happen to be three digits each.
+    If some amounts of money have no decimals, the three digits in 1.234 are thousands rather than decimals.
     """
     found = list(parts)
     bodies = [part.body for part in found]
@@ -171,7 +171,7 @@ def _decimal(parts: Iterable[Cell], comma: bool) -> str | None:
 
 
 def amounts(labels: Array, comma: bool = False) -> Floats | None:
-    """Labels that are money, percents or amounts of which hardly two are alike, as numbers; None for any others.
+    """Return labels that are money, percents or amounts as numbers if many differ; None for any other labels.
 
     >>> amounts(np.array([f"${at},500" for at in range(1, 40)], dtype=object))[:2].tolist(), amounts(np.array(["5%", "10%"]))
     ([1500.0, 2500.0], None)

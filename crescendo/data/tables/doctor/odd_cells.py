@@ -1,5 +1,5 @@
-"""Cells that are not what their column holds: texts among numbers, spellings of one category, letters that no schema can name,
-and empty ones that may mean the cell above.
+"""Odd cells: texts among numbers, several spellings of one category, characters that no schema can name, and empty cells that
+may mean the cell above.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from crescendo.data.tables.cells import missing, texts
 from crescendo.data.tables.doctor.table_finding import TableFinding
 from crescendo.data.tables.feature_schema import is_text
 
-_NEARLY_ALL, _FEWEST = 0.95, 20  # of a column's cells that are empty, of as many cells
+_NEARLY_ALL, _FEWEST = 0.95, 20  # the share of empty cells, in a column of at least so many cells
 _HALF, _CHANCE = 0.5, 0.001
 
 
 def no_numbers(name: str, cells: Array, values: Floats) -> Iterator[TableFinding]:
-    """Cells among numbers that say something else, which a schema counts as missing.
+    """Report cells among numbers that are not numbers; a schema counts them as missing.
 
     >>> column = np.array(["1", "forty", "", "inf"], dtype=object)
     >>> for found in no_numbers("age", column, np.array([1.0, np.nan, np.nan, np.inf])): print(found.says)
@@ -38,20 +38,19 @@ def no_numbers(name: str, cells: Array, values: Floats) -> Iterator[TableFinding
 
 
 def odd_categories(name: str, cells: Array) -> Iterator[TableFinding]:
-    """Categories that are one but for case and blanks, and those that cannot be printed.
+    """Report categories that differ only in case and blanks, and those that cannot be printed.
 
     >>> for found in odd_categories("city", np.array(["Oslo", "OSLO", "Os\\x00lo"], dtype=object)): print(found.says)
-    the column 'city' writes one category in several ways, 'OSLO' and 'Oslo', which are two; write them alike
-    the column 'city' holds letters that cannot be printed in 1 of its 3 cells, such as 'Os\\x00lo', which is no category of its \
-own
+    the column 'city' writes one category in several ways, 'OSLO' and 'Oslo', which count as two; write them in one way
+    the column 'city' holds characters that cannot be printed in 1 of its 3 cells, such as 'Os\\x00lo', which no schema can name
     """
     counts, met = Counter(texts(cells)), dict[str, str]()
     for value in sorted(filter(is_text, counts)):
         if value != (first := met.setdefault(" ".join(value.casefold().split()), value)):
             yield TableFinding(
                 name,
-                f"the column '{name:.60}' writes one category in several ways, {first!r:.40} and {value!r:.40}, which are two; "
-                "write them alike",
+                f"the column '{name:.60}' writes one category in several ways, {first!r:.40} and {value!r:.40}, which count "
+                "as two; write them in one way",
             )
             break
     strange = [value for value in counts if value and not value.isprintable()]
@@ -59,15 +58,15 @@ own
         many = sum(counts[value] for value in strange)
         yield TableFinding(
             name,
-            f"the column '{name:.60}' holds letters that cannot be printed in {many:,} of its {len(cells):,} cells, such as "
-            f"{strange[0]!r:.40}, which is no category of its own",
+            f"the column '{name:.60}' holds characters that cannot be printed in {many:,} of its {len(cells):,} cells, such as "
+            f"{strange[0]!r:.40}, which no schema can name",
             "",
-            "take such letters out",
+            "remove such characters",
         )
 
 
 def empty_below(name: str, cells: Array, absent: Bools) -> Iterator[TableFinding]:
-    """A column with hardly a cell, or of which no two cells in turn are alike: as where cells were merged.
+    """Report a nearly empty column, or a sparse one in which no value follows itself, as after merging cells.
 
     >>> column = np.array((["Oslo"] + [""] * 4 + ["Rome"] + [""] * 4) * 8, dtype=object)
     >>> [found.column for found in empty_below("city", column, missing(column))]
@@ -86,7 +85,7 @@ def empty_below(name: str, cells: Array, absent: Bools) -> Iterator[TableFinding
 
 
 def _never_twice(there: Array) -> bool:
-    """Whether no category follows itself, although by chance one would."""
+    """Return True if no category follows itself, although in random order one would."""
     said = texts(there)
     alike = sum((many / len(said)) ** 2 for many in Counter(said).values())
     if (1 - alike) ** (len(said) - 1) > _CHANCE:

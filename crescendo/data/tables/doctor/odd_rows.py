@@ -1,4 +1,4 @@
-"""Rows of a file that are no records of their own: a line of units under the header, a line of totals at the end, copies."""
+"""Odd rows, which are not separate records: a line of units under the header, a line of totals at the end, copies."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ _WORDS = (
 _TOTALS = frozenset(word.replace("_", " ") for word in _WORDS.split())
 _UNIT = re.compile(r"[\[(]?[^\d\s]{1,12}( ?/ ?[^\d\s]{1,6})?[\])]?")
 _MOSTLY = 0.9
-_FEWEST = 5  # rows of a table of which the first or the last is no record
+_FEWEST = 5  # rows; a shorter table keeps its first and last row
 _MOST_CELLS = 5_000_000
 _COPIES, _MORE, _FEW = (
     0.01,
     5,
     4,
-)  # of the records, times as many as chance makes, and more than these, are worth a sentence
+)  # copies worth a warning: this share of the records, so many times the expected number, and so many more
 
 
 def without_odd_rows(table: Table) -> tuple[Table, tuple[str, ...]]:
-    """The table without a line of units and a line of totals, and a sentence for each that was there."""
+    """Drop a line of units and a line of totals; return the table and a sentence for each dropped line."""
     if table.rows < _FEWEST:
         return table, ()
     kept, said = np.ones(table.rows, dtype=np.bool_), list[str]()
@@ -45,7 +45,7 @@ def without_odd_rows(table: Table) -> tuple[Table, tuple[str, ...]]:
 
 
 def _units(table: Table) -> list[str]:
-    """What the first row says in the columns of numbers, if it has a unit in each that has anything there."""
+    """Return the first row's units, if each of its cells in a column of numbers is empty or a unit."""
     found = list[str]()
     for name, cells in table.columns.items():
         if cells.dtype != object or not _are_numbers(table, name):
@@ -60,7 +60,7 @@ def _units(table: Table) -> list[str]:
 
 
 def _are_numbers(table: Table, name: str) -> bool:
-    """Whether all other rows, but for a few, have numbers there."""
+    """Return True if all other rows, but for a few, have numbers in this column."""
     cells = table.columns[name][1:]
     there = len(cells) - int(np.count_nonzero(missing(cells)))
     if there and np.count_nonzero(np.isfinite(numbers(cells))) >= _MOSTLY * there:
@@ -69,7 +69,7 @@ def _are_numbers(table: Table, name: str) -> bool:
 
 
 def _total(table: Table) -> str:
-    """The word in the last row that says it has totals."""
+    """Return the word that marks the last row as totals; "" if there is none."""
     for cells in table.columns.values():
         if cells.dtype != object or str(cells[-1]).strip(" :").casefold() not in _TOTALS:
             continue
@@ -79,32 +79,31 @@ def _total(table: Table) -> str:
 
 
 def copies(columns: list[Array]) -> Iterator[TableFinding]:
-    """Of records that are there twice although hardly two can be alike: then the test part holds what training saw.
+    """Report more copies of records than chance explains: the test part may then hold records of the training part.
 
     >>> sizes = np.append(np.arange(40.0), np.arange(6.0))
     >>> for found in copies([sizes, sizes**2]): print(found.says)
-    6 of the 46 records are copies of others, so that the test part may hold records which training saw; remove them from the \
-table
+    6 of the 46 records are copies of others, so the test part may hold records that training saw; remove them from the table
     """
     rows = len(columns[0]) if columns else 0
     if not rows or rows * len(columns) > _MOST_CELLS:
         return
     places = np.stack([places_of(column) for column in columns], axis=1)
     each = np.zeros(rows, dtype=np.int64)
-    for column in places.T:  # two records are in one place as long as their cells are alike
+    for column in places.T:  # two records share a number as long as their cells agree
         each = np.unique(each * (int(column.max()) + 1) + column, return_inverse=True)[1].astype(np.int64)
     distinct = int(each.max()) + 1
     many = rows - distinct
     if many >= max(1, _COPIES * rows) and many > _MORE * _by_chance(places) + _FEW:
         yield TableFinding(
             None,
-            f"{many:,} of the {rows:,} records are copies of others, so that the test part may hold records which training saw; "
+            f"{many:,} of the {rows:,} records are copies of others, so the test part may hold records that training saw; "
             "remove them from the table",
         )
 
 
 def _by_chance(places: Ints) -> float:
-    """About how many pairs of records would be alike if the columns had nothing to do with one another."""
+    """Estimate the number of equal pairs of records if the columns were independent."""
     rows = len(places)
     alike = [float(((np.bincount(column) / rows) ** 2).sum() - 1 / rows) for column in places.T]
     return math.prod(max(one, 0.0) for one in alike) * rows * (rows - 1) / 2

@@ -1,4 +1,4 @@
-"""Sentinels: numbers such as -999 that a program wrote where it had none, far from all other numbers of their column."""
+"""Sentinels: codes for a missing number, such as -999, far from all other numbers of their column."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _EIGHTS = (-888.0, 888.0, -8888.0, 8888.0, -777.0, 777.0, -7777.0, 7777.0)
 _LIMITS = (2.0**31 - 1, -(2.0**31), 2.0**15 - 1, -(2.0**15), 2.0**16 - 1, -1e20, 1e20, -1e30, 1e30, 1e36)
 _CODES = np.array(sorted((*_NINES, *_EIGHTS, *_LIMITS)))
 _FRACTIONS = (-99.9, -999.9, 999.9, -9999.9, 9999.9)
-_SHORT = 100  # a code nearer to 0 must stand there twice
+_SHORT = 100  # a code nearer to 0 must occur twice
 _FEWEST = 5  # other numbers that a code can be far from
 
 
 def sentinels(name: str, values: Floats) -> Iterator[TableFinding]:
-    """The codes in a column of numbers.
+    """Report the codes in a column of numbers.
 
     >>> numbers = np.array([21.5, 19.0, -999, 22.5, 20.0, -999, 18.5])
     >>> for found in sentinels("temp", numbers): print(found.in_schema)
@@ -44,7 +44,7 @@ does; write missing = [-999]
 
 def _codes(finite: Floats) -> list[float]:
     if not len(finite) or not np.isin([finite.min(), finite.max()], (*_CODES, *_FRACTIONS)).any():
-        return []  # one that lies far from the others is the least or the largest
+        return []  # a code far from the other numbers would be the least or the largest
     here = [code for code in (*_CODES, *_FRACTIONS) if (finite == code).any()]
     here = [code for code in here if abs(code) >= _SHORT or np.count_nonzero(finite == code) > 1]
     rest = finite[~np.isin(finite, here)]

@@ -1,4 +1,4 @@
-"""Numbers that a few far ones leave little room: scaled to [-1, 1], nearly all records look like one."""
+"""Squeezed columns: a few outliers leave the other numbers little room, so that scaled to [-1, 1] they look equal."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from crescendo.core.arrays import Floats
 from crescendo.data.tables.doctor.table_finding import TableFinding
 
 _FEWEST = 20  # cells
-_WIDER = 20.0  # times as wide as nine in ten of the numbers is the range
+_WIDER = 20.0  # the least ratio of the range to the width of nine in ten of the numbers
 
 
 def squeezed(name: str, values: Floats, low: float, high: float) -> Iterator[TableFinding]:
-    """The numbers of a column whose range is from ``low`` to ``high``.
+    """Report a column whose numbers fill a small part of its range from ``low`` to ``high``.
 
     >>> ages = np.append(np.linspace(20, 80, 97), [20000.0, 60000.0, 80000.0])
     >>> for found in squeezed("age", ages, 20, 80000): print(found.sentence)

@@ -1,4 +1,4 @@
-"""TableFinding: one thing about a table that would spoil a model, in a sentence, with the word that mends it."""
+"""TableFinding: a fault of a table that would spoil a model, in a sentence, with the word that mends it."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Any
 
 @dataclass(frozen=True)
 class TableFinding:
-    """What is wrong with a column, or with the whole table (None).
+    """A fault of a column, or of the whole table (None).
 
-    ``word`` goes behind the column's name in a schema; ``key`` is the same for a run file, a keyword of Python without "data.".
-    ``mended`` says that the draft does so already.
+    ``word`` is the remedy in the column's line of a schema; ``key`` is the remedy in a run file and, without "data.", a keyword
+    of Python. ``mended`` is True if the draft applies the remedy already.
 
     >>> made = TableFinding("temp", "the column 'temp' says -999 in 7 cells", "missing = [-999]", "data.missing = [-999]")
     >>> made.sentence
@@ -24,16 +24,16 @@ class TableFinding:
     word: str = ""
     key: str = ""
     mended: bool = False
-    codes: tuple[float, ...] = ()  # the numbers that it is about
+    codes: tuple[float, ...] = ()  # the numbers in question
 
     @property
     def sentence(self) -> str:
-        """For a run: with the key of a run file."""
+        """The sentence for a run, with the key of a run file."""
         return f"{self.says}; {self.key}" if self.key else self.says
 
     @property
     def in_schema(self) -> str:
-        """For a schema: with its word."""
+        """The sentence for a schema, with its word."""
         if not self.word:
             return self.sentence
         return f"{self.says}: {self.word}" if self.mended else f"{self.says}; write {self.word}"
@@ -43,5 +43,5 @@ class TableFinding:
 
 
 def sentences(findings: Iterable[TableFinding]) -> tuple[str, ...]:
-    """What a run should say: all that is not mended, which its line about columns says."""
+    """Return the sentences that a run prints: those not mended, since its line about columns covers the others."""
     return tuple(one.sentence for one in findings if not one.mended)

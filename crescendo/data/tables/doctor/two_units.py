@@ -1,4 +1,4 @@
-"""Numbers of one column in two units, such as 172 (cm) and 1.72 (m): two heaps, one a power of ten times the other."""
+"""Columns in two units, such as 172 (cm) and 1.72 (m): two clusters of numbers, a power of ten apart."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import numpy as np
 from crescendo.core.arrays import Floats
 from crescendo.data.tables.doctor.table_finding import TableFinding
 
-_FEWEST = 10  # different numbers of each heap
+_FEWEST = 10  # different numbers in each cluster
 _CENTURY = 100
-_NEAR = 0.05  # of the heaps' distance to a power of ten, in powers of ten
-_WIDER = 2.0  # times as wide as a heap is the gap at least
+_NEAR = 0.05  # the largest deviation of the clusters' ratio from a power of ten, in powers of ten
+_WIDER = 2.0  # the least ratio of the gap to the width of a cluster
 
 
 def two_units(name: str, values: Floats) -> Iterator[TableFinding]:
-    """The two heaps of a column of positive numbers.
+    """Report the two clusters of a column of positive numbers.
 
     >>> heights = np.linspace(150, 200, 40)
     >>> for found in two_units("height", np.append(heights[::2], heights[1::2] / 100)): print(found.sentence)
