@@ -182,7 +182,7 @@ def test_parties_of_a_lost_authority_are_not_mixed_with_those_of_a_new_one() -> 
         ({"--part": "iid", "--test": "nan"}, "from 0 to less than 1"),
         ({"--test": "1"}, "from 0 to less than 1"),
         ({"--label": "c"}, "the columns of mine.csv are a, b"),
-        ({"--checkpoint": "-1"}, "--checkpoint takes seconds of work, 10 say, or 0 for never, not -1"),
+        ({"--checkpoint": "-1"}, "--checkpoint takes seconds of work, such as 10, or 0 for never, not -1"),
         ({"--checkpoint": "nan"}, "or 0 for never, not nan"),
     ],
 )

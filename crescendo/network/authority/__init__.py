@@ -1,1 +1,1 @@
-"""The authority of a federation: who gets a certificate, by hand or by request, and whose certificate is revoked."""
+"""The authority of a federation: issues certificates, directly or on request, and revokes them."""

@@ -1,4 +1,4 @@
-"""What `crescendo certs` is asked for, checked before anything is written."""
+"""Certificate checks: validates the arguments of `crescendo certs` before it writes any file."""
 
 import ipaddress
 import re
@@ -24,7 +24,7 @@ DNS_NAME = re.compile(r"(\*\.)?[A-Za-z0-9_]([A-Za-z0-9_-]{0,62})(\.[A-Za-z0-9_][
 
 @dataclass(frozen=True)
 class CertificateRequest:
-    """Parties that are to have folders in ``folder``, and the ``hosts`` under which server and aggregators are reached."""
+    """The parties that need folders in ``folder``, and the ``hosts`` under which server and aggregators are reached."""
 
     folder: Path
     hosts: Sequence[str]
@@ -38,7 +38,7 @@ class CertificateRequest:
         return self.folder / "server"
 
     def place(self, kind: str, name: str) -> Path:
-        """The folder of a party, whatever its name.
+        """Return the folder of a party; characters that a file name may not have are escaped.
 
         >>> request = CertificateRequest(Path("keys"), (), (), (), False, 90)
         >>> print(request.place("clients", "Blue Airways"), request.place("clients", "../a/b"))
@@ -47,7 +47,7 @@ class CertificateRequest:
         return self.folder / kind / _file_name(name)
 
     def check(self) -> None:
-        """Refuse what cannot be made, or does not fit what is there already."""
+        """Refuse invalid arguments, and arguments that contradict the existing folders."""
         for name in [*self.clients, *self.aggregators]:
             check_party_name(name)
         self.check_numbers()
@@ -61,7 +61,7 @@ class CertificateRequest:
         self._check_kept([self.place("aggregators", name) for name in self.aggregators])
 
     def check_numbers(self) -> None:
-        """Refuse hosts that are none, and a life that is too short or too long."""
+        """Refuse invalid hosts, and a lifetime that is too short or too long."""
         for host in self.hosts:
             check_host(host)
         if not 1 <= self.days <= LONGEST_DAYS:
@@ -77,14 +77,14 @@ class CertificateRequest:
                 f"the authority that signed {kept[0]} is not in {self.folder}; put it back or use a new folder"
             )
         if len(kept) < len(listening):
-            return  # what is made now gets the hosts
-        about = aggregators or [self.server]  # whom the hosts of this command are of
+            return  # the new certificates get the hosts
+        about = aggregators or [self.server]  # the parties that the hosts of this command belong to
         for host in self.hosts:
             if host not in THIS_MACHINE and not any(host in _hosts_of(place) for place in about):
                 place, known = about[0], ", ".join(sorted(_hosts_of(about[0]) - set(THIS_MACHINE))) or "this machine"
                 raise UsageError(
-                    f"{place} has a certificate already, for {known} and not {host}; to have it made anew, remove {place / CA} "
-                    f"and name all of its hosts with --host"
+                    f"{place} has a certificate already, for {known} and not {host}; to replace it, remove {place / CA} and name "
+                    f"all of its hosts with --host"
                 )
 
 
@@ -94,15 +94,17 @@ def _file_name(name: str) -> str:
 
 
 def check_party_name(name: str) -> None:
-    """Refuse what no party can be called."""
+    """Refuse a name that is empty, too long or not printable."""
     if not name.strip() or len(name) > LONGEST_NAME or not name.isprintable():
         raise UsageError(f"{name!r} cannot be a name; use up to {LONGEST_NAME} printable characters")
     if len(_file_name(name)) > LONGEST_FILE:
-        raise UsageError(f"{name!r} is too long for a folder's name once its signs are written out; use a shorter one")
+        raise UsageError(
+            f"{name!r} is too long for a folder's name with its special characters escaped; use a shorter one"
+        )
 
 
 def check_host(host: str) -> None:
-    """An address, or a name as the DNS has it; not a URL, a port or several at once."""
+    """Refuse any host that is not one IP address or one DNS name, such as a URL or a host with a port."""
     try:
         ipaddress.ip_address(host)
     except ValueError:
@@ -113,11 +115,11 @@ def check_host(host: str) -> None:
 
 
 def serial_and_owner(place: Path) -> tuple[int, Identity]:
-    """Of the certificate in a party's folder."""
+    """Return serial number and owner of the certificate in a party's folder."""
     certificate, names = _certificate_in(place)
     found = [Identity.of(uri) for uri in names.get_values_for_type(x509.UniformResourceIdentifier)]
     if not found or found[0] is None:
-        raise DataError(f"the certificate in {place} is of no party of a federation; put it back or use a new folder")
+        raise DataError(f"the certificate in {place} names no party of a federation; put it back or use a new folder")
     return certificate.serial_number, found[0]
 
 
@@ -130,7 +132,7 @@ def _certificate_in(place: Path) -> tuple[x509.Certificate, x509.SubjectAlternat
 
 
 def _hosts_of(place: Path) -> set[str]:
-    """The names and addresses in a party's certificate."""
+    """Return the names and addresses in a party's certificate."""
     _, names = _certificate_in(place)
     addresses = {str(address) for address in names.get_values_for_type(x509.IPAddress)}
     return addresses | set(names.get_values_for_type(x509.DNSName))

@@ -1,7 +1,7 @@
 """Certificate requests: a party makes its own key, which never leaves its machine, and the authority signs the public half.
 
-`request_certificate` runs at the party and `sign_request` at the authority. Of a request the authority takes the name and the
-public key and nothing else: what a certificate may be used for, for how long and under which hosts is the authority's to say.
+`request_certificate` runs at the party and `sign_request` at the authority. From a request the authority takes only the name and
+the public key; the authority itself decides the uses, the lifetime and the hosts of the certificate.
 """
 
 import hashlib
@@ -45,7 +45,7 @@ FOLDERS: dict[Role, str] = {"client": "clients", "aggregator": "aggregators"}
 
 @dataclass(frozen=True)
 class Requested:
-    """A request that was made: its file, and the fingerprint of its key for both sides to compare."""
+    """A new request: its file, and the fingerprint of its key for both sides to compare."""
 
     path: Path
     fingerprint: str
@@ -53,7 +53,7 @@ class Requested:
 
 @dataclass(frozen=True)
 class Signed:
-    """A certificate that was signed, in ``folder``; ``before`` is the serial number of the one that it follows, if any."""
+    """A new certificate in ``folder``; ``before`` is the serial number of the one that it replaces, if any."""
 
     folder: Path
     identity: Identity
@@ -69,13 +69,13 @@ class Signed:
 
 
 def request_certificate(folder: Path, identity: Identity) -> Requested:
-    """Make a key in ``folder``, if there is none that waits for its certificate, and a request for its certificate.
+    """Make a key in ``folder``, unless one already waits for its certificate, and a request for its certificate.
 
-    The certificate that is there, and its key, stay in use until the new one is copied there.
+    An existing certificate and its key stay in use until the new certificate is copied into the folder.
     """
     check_party_name(identity.name)
     if (folder / TOKEN).exists():
-        raise UsageError(f"{folder} has a token, and the clients of its federation show tokens; ask for a new token")
+        raise UsageError(f"{folder} has a token, because its federation uses tokens for clients; ask for a new token")
     _check_own(folder, identity)
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     key = _waiting_key(folder)
@@ -97,7 +97,7 @@ def _check_own(folder: Path, identity: Identity) -> None:
 
 
 def _waiting_key(folder: Path) -> Any:
-    """The key that has no certificate yet: it stays the same however often it is asked for."""
+    """Return the key that has no certificate yet, the same one for every request until its certificate is there."""
     certificate = (folder / CERTIFICATE).read_bytes() if (folder / CERTIFICATE).exists() else b""
     first, following = folder / KEY, folder / NEXT_KEY
     if following.exists() and certificate and belongs(following.read_bytes(), certificate):
@@ -124,10 +124,10 @@ def sign_request(
     days: int = 90,
     renew: bool = False,
 ) -> Signed:
-    """Sign a request with the authority in ``keys``; the certificate goes to the party's folder there, to be sent back.
+    """Sign a request with the authority in ``keys``, and put the certificate into the party's folder there, to be sent back.
 
-    ``names`` are the clients of the federation, if they are known. A party that has a certificate gets another only to
-    ``renew`` it: whoever asks may not be that party.
+    ``names`` are the clients of the federation, if they are known. A party that has a certificate gets another only with
+    ``renew``, because the request may come from another party.
     """
     identity, key = read_request(file)
     place = _place(keys, identity, role, hosts, days)
@@ -165,7 +165,7 @@ def _place(keys: Path, identity: Identity, role: Role, hosts: Sequence[str], day
 
 
 def read_request(file: Path) -> tuple[Identity, Any]:
-    """Who asks, and its public key; DataError for what a sound party would not send."""
+    """Return the identity and the public key in a request; DataError for a request that a sound party would not send."""
     try:
         with file.open("rb") as source:
             raw = source.read(LARGEST_REQUEST + 1)
@@ -196,12 +196,12 @@ def _check_key(file: Path, key: Any) -> None:
     fine = fine or (isinstance(key, rsa.RSAPublicKey) and key.key_size in RSA_BITS)
     if not fine:
         raise DataError(
-            f"{file} has a key of a kind that is not taken; use P-256, P-384, or RSA with 2048 bits or more"
+            f"{file} has a key of a kind that is not accepted; use P-256, P-384, or RSA with 2048 bits or more"
         )
 
 
 def _identity(file: Path, names: list[Any], subject: list[tuple[Any, str]]) -> Identity:
-    """By its URI, as in a certificate; by its common name where another tool has made the request."""
+    """Return the identity from the URI, as in a certificate; from the common name if another tool made the request."""
     common = [value for oid, value in subject if oid == NameOID.COMMON_NAME]
     if len(subject) > 1 or len(common) != len(subject):
         raise DataError(f"{file} has more of a subject than one common name; not signed")
@@ -210,7 +210,7 @@ def _identity(file: Path, names: list[Any], subject: list[tuple[Any, str]]) -> I
     elif len(names) == 1 and isinstance(names[0], x509.UniformResourceIdentifier):
         found = Identity.of(names[0].value)
         if found is None or found.uri != names[0].value or (common and common[0] != found.name[:64]):
-            raise DataError(f"{file} has names that contradict each other or are none; not signed")
+            raise DataError(f"{file} has invalid names, or names that contradict each other; not signed")
         identity = found
     else:
         raise DataError(f"{file} does not have one name; not signed")
@@ -223,6 +223,6 @@ def _called(identity: Identity) -> str:
 
 
 def _fingerprint(key: Any) -> str:
-    """SHA-256 of a public key, to be compared by telephone."""
+    """Return the SHA-256 of a public key, which the two sides compare, for example by telephone."""
     form = serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo
     return hashlib.sha256(key.public_bytes(*form)).hexdigest()

@@ -1,4 +1,4 @@
-"""Certificates for a trial: an authority, and a folder of certificates or tokens for each party to copy to its machine."""
+"""Certificates for a trial: an authority, and for each party a folder with a certificate or token to copy to its machine."""
 
 import datetime
 import fcntl
@@ -30,7 +30,7 @@ ISSUED = "issued.jsonl"  # in the authority's folder: a line for each certificat
 
 @dataclass
 class _Made:
-    """Folders that were made, and those that were there and stay as they are."""
+    """Folders that are new, and folders that existed and stay as they are."""
 
     made: list[Path] = field(default_factory=list)
     kept: list[Path] = field(default_factory=list)
@@ -45,7 +45,7 @@ def make_certificates(
     tokens: bool = False,
     days: int = 90,
 ) -> _Made:
-    """An authority in ``folder`` (or the one that is there), and a folder for each party that has none yet.
+    """Make an authority in ``folder``, unless it has one, and a folder for each party that has none yet.
 
     ``hosts`` are the names and addresses under which the server and the aggregators are reached. With ``tokens`` clients
     get tokens instead of certificates.
@@ -85,7 +85,7 @@ def _make(request: CertificateRequest) -> _Made:
 
 @contextmanager
 def alone_in(keys: Path) -> Iterator[None]:
-    """One command after the other changes the lists in ``keys``: of two at once, one would take back what the other has added."""
+    """Lock ``keys`` against other commands: of two at once, one would overwrite the entries that the other has added."""
     handle = os.open(keys, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX)
@@ -95,13 +95,13 @@ def alone_in(keys: Path) -> Iterator[None]:
 
 
 def write_secret(path: Path, content: bytes) -> None:
-    """Written whole or not at all, and readable by its owner only from the first byte on."""
+    """Write a file whole or not at all, readable by its owner only from the first byte on."""
     with whole_file(path) as out:
         out.write(content)
 
 
 def _write_public(path: Path, content: bytes) -> None:
-    """The same for what everybody may read."""
+    """Write a file whole or not at all, readable by all users."""
     write_secret(path, content)
     path.chmod(0o644)
 
@@ -114,7 +114,7 @@ def _begin(place: Path, made: _Made) -> bool:
 
 
 def _arm_aggregators(request: CertificateRequest, book: Path) -> None:
-    """Each gets a token of its own, and all that exist know the tokens of the clients, as the server does."""
+    """Give each aggregator a token, and copy the list of tokens from the server to all existing aggregators."""
     for name in request.aggregators:
         if not ((place := request.place("aggregators", name)) / TOKEN).exists():
             _give_token(place, Identity("aggregator", name), book)
@@ -136,10 +136,9 @@ def lifetime(days: int) -> datetime.timedelta:
 
 
 class Authority:
-    """Signs certificates and lists of revoked ones, with a key that stays in its folder; notes every certificate."""
+    """Signs certificates and revocation lists with a key that stays in its folder; records every certificate."""
 
     def __init__(self, folder: Path, lasts: datetime.timedelta) -> None:
-
         self._lasts, self._folder = lasts, folder
         if (folder / CA).exists():
             try:
@@ -152,20 +151,20 @@ class Authority:
             return
         folder.mkdir(parents=True, exist_ok=True)
         self._key = new_key()
-        # A name of its own: TLS looks an issuer up by its name, and two authorities are trusted while one replaces the other.
+        # A unique name: TLS looks up an issuer by name, and while one authority replaces another both are trusted.
         name = common_name(f"Crescendo trial authority {secrets.token_hex(4)}")
         self._certificate = self._signed(name, name, self._key.public_key(), [], None, 10 * lasts)
         write_secret(folder / KEY, pem_of(self._key))
         _write_public(
             folder / CA, self._certificate.public_bytes(serialization.Encoding.PEM)
-        )  # last: with it, it is one
+        )  # last: this file makes the folder an authority
 
     def introduce(self, place: Path) -> None:
-        """Tell a party whom to trust."""
+        """Give a party the certificate of this authority, which it then trusts."""
         _write_public(place / CA, (self._folder / CA).read_bytes())
 
     def certify(self, place: Path, identity: Identity, hosts: Sequence[str] = ()) -> None:
-        """A key and a certificate for one party. The authority is written last: with it the folder is complete."""
+        """Make a key and a certificate for one party. The authority's certificate comes last: it marks the folder as complete."""
         key = new_key()
         made = self.certificate(identity, key.public_key(), hosts)
         write_secret(place / KEY, pem_of(key))
@@ -173,7 +172,7 @@ class Authority:
         self.introduce(place)
 
     def certificate(self, identity: Identity, key: Any, hosts: Sequence[str] = ()) -> x509.Certificate:
-        """A certificate of that party's public key; noted, so that it can be revoked."""
+        """Return a certificate for a party's public key, and record it, so that it can be revoked."""
         names: list[x509.GeneralName] = [_host(host) for host in hosts]
         names.append(x509.UniformResourceIdentifier(identity.uri))
         subject = common_name(f"{identity.role} {identity.name}")
@@ -186,7 +185,7 @@ class Authority:
         return made
 
     def revocation_list(self, serials: Iterable[int]) -> bytes:
-        """A signed list (PEM) of these certificates. It has no end: a list that is old is better than none."""
+        """Return a signed list (PEM) of these certificates. It never expires: an old list is better than no list."""
         now = datetime.datetime.now(datetime.UTC)
         builder = x509.CertificateRevocationListBuilder().issuer_name(self._certificate.subject).last_update(now)
         builder = builder.next_update(datetime.datetime(9999, 12, 31, tzinfo=datetime.UTC))
@@ -223,7 +222,7 @@ def new_key() -> ec.EllipticCurvePrivateKey:
 
 
 def common_name(text: str) -> x509.Name:
-    """The name that a certificate shows to people; it has 64 characters at most, and decides nothing here."""
+    """Return the name that a certificate shows to people, cut to 64 characters. No decision depends on it."""
     return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text[:64])])
 
 
@@ -235,7 +234,7 @@ def _host(host: str) -> x509.GeneralName:
 
 
 def pem_of(key: Any) -> bytes:
-    """A private key, not encrypted: write it with `write_secret`."""
+    """Return a private key as PEM, unencrypted: write it with `write_secret`."""
     pem: bytes = key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )

@@ -1,4 +1,4 @@
-"""Revoking: what lets a party in is taken back, its certificates by a signed list and its tokens by striking them off."""
+"""Revoking: puts a party's certificates on a signed list, and deletes its tokens from the lists."""
 
 import json
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ from crescendo.network.transport.security.tokens import TokenBook
 
 @dataclass(frozen=True)
 class Revoked:
-    """What was taken back, and the files to be copied to the server's and the aggregators' machines."""
+    """The revoked certificates and tokens, and the files to copy to the machines of the server and the aggregators."""
 
     serials: list[str]
     tokens: list[str]
@@ -25,7 +25,7 @@ class Revoked:
 
 
 def revoke(keys: Path, what: str) -> Revoked:
-    """Take back every certificate and token of the party called ``what``, or the certificate with that serial number."""
+    """Revoke every certificate and token of the party named ``what``, or the certificate with that serial number."""
     if not (keys / "authority" / CA).exists():
         raise DataError(f"there is no authority in {keys}; name the folder that `crescendo certs` made with --keys")
     with alone_in(keys):
@@ -54,7 +54,7 @@ def _write_list(authority: Path, serials: set[int], files: list[Path]) -> None:
 
 
 def _revoked_before(authority: Path, files: list[Path]) -> Iterator[int]:
-    """What is on any of the lists: the authority's own may be lost, and copies be of another authority or damaged."""
+    """Yield the serial numbers on all lists, as the authority's own may be lost; copies that are not valid are skipped."""
     for file in files:
         with nullcontext() if file.parent == authority else suppress(DataError):
             yield from revoked_serials(file, authority / CA) if file.exists() else ()
@@ -67,7 +67,7 @@ def _serials(keys: Path, what: str) -> set[int]:
 
 
 def _issued(keys: Path) -> Iterator[tuple[int, Identity]]:
-    """Every certificate of the authority: those that it has noted, and those that lie in folders of older versions."""
+    """Yield every certificate of the authority: those it has recorded, and those in folders that older versions made."""
     noted = keys / "authority" / ISSUED
     try:
         for line in noted.read_text().splitlines() if noted.exists() else ():
@@ -76,13 +76,13 @@ def _issued(keys: Path) -> Iterator[tuple[int, Identity]]:
                 yield int(found["serial"], 16), identity
     except (ValueError, KeyError, TypeError):
         raise DataError(
-            f"{noted} is damaged; mend the line that is no JSON, or the certificate on it stays valid"
+            f"{noted} is damaged; repair the line that is not valid JSON, or the certificate on it stays valid"
         ) from None
     yield from (serial_and_owner(path.parent) for path in keys.glob(f"*/*/{CERTIFICATE}"))
 
 
 def _struck_off(keys: Path, name: str) -> list[str]:
-    """Strike the tokens of that name off every list; the hashes that went."""
+    """Delete the tokens of that name from every list; return their hashes."""
     book = keys / "server" / TOKENS
     if not book.exists():
         return []

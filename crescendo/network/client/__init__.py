@@ -1,1 +1,1 @@
-"""One client on the network: it asks for terms, signs them, works, and sends what its ledger has charged."""
+"""One client on the network: it asks for terms, signs them, works, and sends the updates that its ledger has charged."""

@@ -1,8 +1,8 @@
-"""A client on the network: one long-lived stream, made again whenever it breaks.
+"""Client session: a client's long-lived stream to the server, reopened whenever it breaks.
 
-The client has asked for the terms (`terms_request`), checked them and signed them off. `take_part` runs the stream and the worker
-side by side until the run is over, the client is stopped, or the server refuses for good. Nothing here decides about rounds or
-bytes: that is the `Participant`.
+The client has already asked for the terms (`terms_request`), checked them and signed them. `take_part` runs the stream and the
+worker concurrently until the run is over, the client is stopped, or the server refuses for good. The `Participant` makes all
+decisions about rounds and bytes.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ from crescendo.network.transport.stream_writer import MAX_QUEUED
 from crescendo.network.transport.wording import ranges
 from crescendo.storage.ledger.outbox import Release
 
-GOODBYE_TIMEOUT = 30.0  # seconds in which the server has to close the stream, which says that it has read the goodbye
+GOODBYE_TIMEOUT = 30.0  # seconds in which the server has to close the stream, which confirms the goodbye
 
 
 async def take_part(
     endpoint: Endpoint, participant: Participant, instance: str, stop: asyncio.Event, backoff: Backoff, log: Log = quiet
 ) -> None:
-    """Take part until the run is over or ``stop`` is set; what is done by then is on disk."""
+    """Take part until the run is over or ``stop`` is set; all work charged by then is on disk."""
     loop, over = asyncio.get_running_loop(), asyncio.Event()
     connection = _Connection(endpoint, participant, instance, log, over)
 
@@ -73,7 +73,7 @@ async def take_part(
 
 
 async def _keep_connected(connection: _Connection, backoff: Backoff, log: Log) -> None:
-    """One stream after the other; returns when the run is over."""
+    """Open one stream after the other until the run is over."""
     retries = Retries(backoff, connection.endpoint, log)
     while not connection.over.is_set():
         try:
@@ -94,16 +94,18 @@ class _Connection:
     ) -> None:
         self.endpoint, self.over, self.was_welcome = endpoint, over, False
         self._participant, self._instance, self._log = participant, instance, log
-        self._outgoing: asyncio.Queue[FromClient | Release] | None = None  # of the stream that is up
-        self._sent: set[int] = set()  # rounds that went out on this stream
+        self._outgoing: asyncio.Queue[FromClient | Release] | None = None  # of the current stream
+        self._sent: set[int] = set()  # rounds sent on this stream
         self._refused: set[int | None] = set()  # rounds that the server has refused, on any stream
-        self._newest: tuple[int, int] | None = None  # epoch and k of the broadcast that is in this process's memory
-        self._unfinished: Unfinished | None = None  # a broadcast of which a part came on the stream before
-        self._line_broke = False  # while a vector was on its way: the next stream is to have small parts
-        self._going_on: dict[int, Resumed] | None = None  # rounds that the server has a part of; none: the line is good
+        self._newest: tuple[int, int] | None = None  # epoch and k of the broadcast in this process's memory
+        self._unfinished: Unfinished | None = None  # a broadcast that arrived in part on the last stream
+        self._line_broke = False  # while a vector was on its way: the next stream uses small parts
+        self._going_on: dict[int, Resumed] | None = (
+            None  # rounds of which the server has a part; None: the line is good
+        )
 
     def released(self, done: Release) -> None:
-        """A round was released or is void: say so, unless the stream is down; then it goes out with the next."""
+        """Queue a released or void round for sending. Without a stream, the next stream sends it."""
         if self._outgoing is not None and done.round not in self._sent:
             self._sent.add(done.round)
             agreed = self._participant.agreement
@@ -111,12 +113,12 @@ class _Connection:
             self._outgoing.put_nowait(void if done.data is None else done)
 
     async def one_stream(self) -> None:
-        """One stream, until it breaks (`StreamBroken`) or the run is over."""
+        """Run one stream until it breaks (`StreamBroken`) or the run is over."""
         agreed, seen, self.was_welcome = self._participant.agreement, self._participant.seen, False
         held = Held() if self._line_broke else None
         if self._unfinished is not None:
             held = await asyncio.to_thread(self._unfinished.claim)
-        last = await asyncio.to_thread(self._participant.introduce)  # nothing is charged from here to the welcome
+        last = await asyncio.to_thread(self._participant.introduce)  # charges no round from here to the welcome
         hello = Hello(
             self._participant.name,
             self._instance,
@@ -138,7 +140,7 @@ class _Connection:
                     await asyncio.wait({reading, ending}, return_when=asyncio.FIRST_COMPLETED)
                     if reading.done():
                         reading.result()
-                    if self.over.is_set():  # said in so many words: a stream that is cut looks like one that was closed
+                    if self.over.is_set():  # explicit, because a cut stream looks the same as a closed one
                         self._put(Goodbye(finished=True))
                         await asyncio.wait({reading}, timeout=GOODBYE_TIMEOUT)
             finally:
@@ -148,7 +150,7 @@ class _Connection:
         agreed = self._participant.agreement
         assembly = Assembly(agreed.size, (agreed.wire,), kept=self._unfinished)
         yours, epoch, received = Settled(0), 0, Settled(0)
-        due = self._newest != (self._participant.seen.epoch, self._participant.seen.k)  # as the hello has said
+        due = self._newest != (self._participant.seen.epoch, self._participant.seen.k)  # as in the hello
         writing: asyncio.Task[None] | None = None
         try:
             while True:
@@ -200,7 +202,7 @@ class _Connection:
             )
         if welcome.start > agreed.terms.rounds:
             raise StreamBroken(
-                f"the server says to go on at round {welcome.start}, and this run has {agreed.terms.rounds} rounds"
+                f"the server asks for round {welcome.start} next, and this run has {agreed.terms.rounds} rounds"
             )
         await asyncio.to_thread(participant.check_alone, welcome.received, welcome.start)
         self.was_welcome = True
@@ -221,17 +223,17 @@ class _Connection:
             void=len(lost),
             version=program_of(welcome.version),
         )
-        if self.over.is_set():  # it came to be over while this stream was being made
+        if self.over.is_set():  # the run ended while this stream was being opened
             self._put(Goodbye(finished=True))
         return asyncio.create_task(stream.write_all(self._outgoing.get, self._parts))
 
     def _on_ping(self, ping: Ping) -> None:
-        """Answer, unless so much waits that the server does not read: what it asks for must not fill this client's memory."""
+        """Answer a ping, unless the queue is full: a server that asks without reading must not fill this client's memory."""
         if self._outgoing is not None and self._outgoing.qsize() < MAX_QUEUED:
             self._put(Pong(ping.number))
 
     def _on_refusal(self, message: Any) -> None:
-        """Each round is refused, and logged, once: a server writes no more lines in this client's log than there are rounds."""
+        """Handle a refusal. Each round's refusal is logged once, so a server cannot fill this client's log."""
         round = message.round if isinstance(message, Refusal) and not message.final else None
         if round is not None and round >= self._participant.agreement.terms.rounds:
             raise StreamBroken(f"the server refuses round {round}, which this run does not have")
@@ -240,7 +242,7 @@ class _Connection:
             self._refused.add(round)
 
     def _is_not_going_on(self, release: Release) -> bool:
-        """A round that the server has a part of is sent first: the first part of another would drop it."""
+        """Sort key: a round of which the server has a part goes first, because the first part of another would drop it."""
         return not self._going_on or release.round not in self._going_on
 
     def _put(self, message: FromClient) -> None:
@@ -258,7 +260,7 @@ class _Connection:
 
 
 async def _going_on(releases: Iterable[Release], held: Held | None) -> dict[int, Resumed] | None:
-    """The round that the server has a part of, if those bytes are ours; None if it says nothing of its line."""
+    """Return how to continue the round of which the server holds a part, if its bytes are ours; None if the line is good."""
     if held is None:
         return None
     same = [(one.round, one.data) for one in releases if one.round == held.about and one.data is not None]

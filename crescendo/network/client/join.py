@@ -1,4 +1,4 @@
-"""`join`: one client of a served federation, from its policy and its records to the last round."""
+"""`join`: runs one client of a served federation, from its policy and its records to the last round."""
 
 import asyncio
 import functools
@@ -40,22 +40,22 @@ from crescendo.whole_files import make_folder
 from crescendo.worker import Worker
 from crescendo_dp.ledger.book import Account, Promise, tight
 
-# What a server is told. Why a ledger does not allow terms (too little left, another federation is open, too many offers) stays
-# with the client, and so does why its machine fails.
+# Reasons that the server gets. Why a ledger does not allow terms (too little left, another federation is open, too many offers)
+# stays with the client, and so does the reason why its machine fails.
 COPY = "this client has no copy of the model that the terms describe"
 CANNOT = "this client cannot take part in these terms now; its own log says why"
-"""What a server hears whether the ledger, the records or this machine is the reason: it must not tell which."""
+"""One text for the ledger, the records and this machine: the server must not learn which of them is the reason."""
 
 
 @dataclass(frozen=True)
 class Joined:
-    """How it ended: the last model if the run is over, None if it was stopped before."""
+    """How the client ended: with the last model if the run is over, or with None if it was stopped before."""
 
     model: Any
     federation: str | None
     rounds: int
     last: int
-    score: Measured | None = None  # of the last model, on records that this client held out
+    score: Measured | None = None  # of the last model, on this client's held-out records
 
 
 def join(
@@ -73,9 +73,9 @@ def join(
 ) -> Joined:
     """Take part until the run is over, or until a signal.
 
-    ``model`` is this client's copy of the model, where the terms describe one that is not ours. The round in hand is written down
-    in ``state`` after ``checkpoint_every`` seconds of work, 0 for never. ``randomness`` is for tests; a real client has the
-    system's.
+    ``model`` is this client's copy of the model, if the terms describe one that is not built in. The current round is saved in
+    ``state`` after every ``checkpoint_every`` seconds of work, or never with 0. ``randomness`` is for tests; a real client uses
+    the system's.
     """
     check_name(name)
     check_interval(checkpoint_every)
@@ -92,19 +92,19 @@ def join(
 
 
 def check_name(name: str) -> None:
-    """Refuse what no terms can name."""
+    """Refuse a name that no terms can contain."""
     if not name.strip() or not name.isprintable():
-        raise UsageError(f"{name!r} is not a client's name; give the one that the terms have for you with --as")
+        raise UsageError(f"{name!r} is not a client's name; give your name in the terms with --as")
 
 
 def check_interval(seconds: float) -> None:
-    """Refuse a time between checkpoints that is none."""
+    """Refuse an invalid time between checkpoints."""
     if not 0 <= seconds < math.inf:
-        raise UsageError(f"--checkpoint takes seconds of work, 10 say, or 0 for never, not {seconds:g}")
+        raise UsageError(f"--checkpoint takes seconds of work, such as 10, or 0 for never, not {seconds:g}")
 
 
 def _open_terms(ledger: Ledger) -> list[str]:
-    """The digests of the terms that were signed off and are not over."""
+    """Return the digests of signed terms whose federations are still open."""
     accounts = [ledger.account(federation) for federation in ledger.open_federations()]
     return [account.promise.terms for account in accounts if account is not None]
 
@@ -122,7 +122,7 @@ class _Joining:
     randomness: Callable[[int], Randomness] | None
     model: ModelFile | None
     checkpoint_every: float
-    own: Sound | None = None  # its records, once they are known to suit the terms
+    own: Sound | None = None  # its records, once they are checked against the terms
 
     async def run(self, shutdown: ShutdownRequest) -> Joined:
         stop, kept, agreed = shutdown.event(), await asyncio.to_thread(self._kept), None
@@ -147,7 +147,7 @@ class _Joining:
         score = None
         if participant.final is not None:
             LastModel.of(participant.final, agreed).save(self.state / "model.npz")
-            self.ledger.close_federation(agreed.federation)  # what was promised and never sent is free again
+            self.ledger.close_federation(agreed.federation)  # returns the budget of rounds that were never sent
             self.log("finished", federation=agreed.federation, rounds=agreed.terms.rounds)
             held_out = None if self.own is None else self.own.held_out
             score = await asyncio.to_thread(self._test.measure, agreed, participant.final, held_out, self.log)
@@ -160,10 +160,10 @@ class _Joining:
         return LocalTest(self.state / "test.json", self.source.test)
 
     def _kept(self) -> Joined | None:
-        """The run that this folder saw the end of, if nothing else was begun since: no server is needed to say so.
+        """Return the finished run in this folder, if no other was begun since; this needs no server.
 
-        The last model is written only when everything has arrived. A server that is there is asked all the same: it may serve
-        another federation by now.
+        The last model is written only after all updates have arrived. The client still asks a server that it can reach, because
+        that may serve another federation by now.
         """
         found = LastModel.load(self.state / "model.npz")
         if found is None or not self.ledger.is_done(found.federation, found.terms, self.name):
@@ -173,7 +173,7 @@ class _Joining:
         return Joined(found.model, found.federation, rounds, last, self._test.found(found.federation, found.terms))
 
     async def _agree(self, stop: asyncio.Event, backoff: Backoff) -> Agreement | None:
-        """The server's terms, checked and signed off; both sides log why if they are not."""
+        """Ask for the server's terms, check and sign them. If the client declines, both sides log the reason."""
         async with ask(self.endpoint, self.name, stop, backoff, self.log) as question:
             if question is None:
                 return None
@@ -187,7 +187,7 @@ class _Joining:
                 raise
 
     def _accepted(self, text: str, me: int) -> Agreement:
-        """What both sides may log comes from terms and policy; the ledger and this machine are asked in silence."""
+        """Check and sign the terms. Reasons from terms and policy go to the server; those from ledger and machine do not."""
         with _told():
             agreed = _understood(text)
             if me >= len(agreed.names) or agreed.names[me] != self.name:
@@ -202,19 +202,21 @@ class _Joining:
         return agreed
 
     def _promised(self, agreed: Agreement, me: int) -> Promise:
-        """The sign-off in the ledger, or Refused.
+        """Sign the terms in the ledger, or raise Refused.
 
-        What the plan costs rests on the terms alone, so the policy has its say first, be the federation known here or not.
-        Then the ledger is asked. Each answer tells the server something about what is left, so the answers are few a day, and
-        the server hears one sentence whatever the ledger or the records say. The records are read before anything is signed: a
-        file of another shape costs nothing.
+        The cost of the plan depends on the terms alone, so the policy is checked first, for a known federation too. The ledger
+        comes next. Each answer reveals something about the remaining budget, so the number of answers a day is limited, and the
+        server gets one sentence for all reasons of the ledger and the records. The records are read before the terms are signed,
+        so a file of the wrong shape costs no budget.
         """
         made, plan = agreed.certificate, agreed.plan(me)
         price, rare = (functools.cache(tight), made.failure) if made is not None else (lambda *_: math.inf, 0.0)
         delta = agreed.delta if agreed.delta is not None else min(1e-9, self.ledger.budget.delta)
         known = self.ledger.account(agreed.federation)
         if made is not None and (known is None or known.promise.terms != agreed.digest):
-            self.log("accounting", says=f"what the terms of {agreed.federation} cost; this may take a minute")
+            self.log(
+                "accounting", says=f"computing the cost of the terms of {agreed.federation}; this may take a minute"
+            )
             with _told():
                 self.policy.check_epsilon(agreed, price(plan.priced, made.usual_delta(delta)))
         self.ledger.consider(agreed.federation, agreed.digest, self.policy.max_offers, system.time())
@@ -224,12 +226,12 @@ class _Joining:
         return self.ledger.sign(agreed.federation, agreed.digest, self.name, plan, delta, price, rare)
 
     def _check_open(self, federation: str, known: Account | None) -> None:
-        """Fresh federation ids must not use a budget up: each open one holds on to what it was promised."""
+        """Refuse too many open federations: each reserves budget, and new federation ids must not use it up."""
         others, most = self.ledger.open_federations(), self.policy.max_open_federations
         if known is not None and known.withdrawn:
             raise Refused(
                 f"federation {federation!r} was closed in the ledger {self.ledger.path} and can never be joined again; "
-                f"a new one needs an id of its own"
+                f"a new federation needs a new id"
             )
         if known is None and len(others) >= most:
             raise Refused(
@@ -265,9 +267,9 @@ class _Joining:
 
 @contextmanager
 def _told(public: str | None = None) -> Iterator[None]:
-    """What is refused in here may be told to the server: in these words, else in its own, which are of terms and policy alone.
+    """Mark refusals in the block as public: the server gets the text ``public``, or the error's own text.
 
-    Anything else that goes wrong is not about the terms, and is not told.
+    Use the error's own text only where it depends on terms and policy alone. Other errors stay private.
     """
     try:
         yield
@@ -277,7 +279,7 @@ def _told(public: str | None = None) -> Iterator[None]:
 
 
 def _understood(text: str) -> Agreement:
-    """Terms, or Refused: whatever is wrong with them, the server has sent it."""
+    """Parse the terms; every error becomes Refused, because the server sent them."""
     try:
         return build_terms(text)
     except CrescendoError as error:

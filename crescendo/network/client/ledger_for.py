@@ -1,4 +1,4 @@
-"""Opens the ledger of some records: every command that spends a budget on a file does it here."""
+"""Opens the ledger of a file of records, for every command that spends a budget on it."""
 
 import math
 from pathlib import Path
@@ -15,11 +15,11 @@ from crescendo.storage.registry.registered_ledger import open_registered
 
 
 def ledger_for(records: RecordFile | None, policy: Policy, state: Path, log: Log = quiet) -> Ledger:
-    """Open the ledger of ``records`` under a policy, or begin it: at the policy's path, or in the ``state`` folder.
+    """Open the ledger of ``records`` under a policy, or create it: at the policy's path, or in the ``state`` folder.
 
-    Refuse in one sentence if these records have another ledger, or if the ledger is an old copy: see
-    `crescendo.storage.registry.registered_ledger`. That takes reading the file, which happens here, before any server is asked,
-    so that no message waits for it. ``records`` is None for a public set. A policy without a budget registers nothing.
+    Refuse if these records have another ledger, or if the ledger is an old copy: see
+    `crescendo.storage.registry.registered_ledger`. This reads the file before the client contacts a server, so that no message
+    has to wait for it. ``records`` is None for a public set. A policy without a budget registers no records.
     """
     path = Path(policy.ledger) if policy.ledger is not None else state / "ledger.sqlite"
     budget = policy.budget()
@@ -32,8 +32,8 @@ def ledger_for(records: RecordFile | None, policy: Policy, state: Path, log: Log
 
     if records is not None and not records.path.is_file():
         raise UsageError(
-            f"{records.path} is no regular file, and can be read only once; save the records, so that they are known again and "
-            f"their budget is spent once"
+            f"{records.path} is no regular file, and can be read only once; save the records in a file, so that they are "
+            f"recognised the next time and their budget is spent once"
         )
     witness = None if policy.witness is None else Path(policy.witness)
     found = open_registered(path, budget, policy.dataset, None if records is None else sketched, witness)

@@ -1,7 +1,7 @@
 """Local test: a client measures the last model on its own held-out records, on its own machine.
 
-What it finds is printed, logged and written in the client's own folder, after the last word with the server: no message has a
-place for it. No epsilon covers it, as it is computed from records without noise, so it is the owner's to keep.
+The client prints and logs the score and writes it in its own folder, after its last message to the server: no message has a field
+for it. The score is computed from records without noise, so no epsilon covers it, and the owner should keep it private.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from crescendo.whole_files import whole_file
 
 @dataclass(frozen=True)
 class LocalTest:
-    """The test of one client: its file, and the share of the records that is held out, 0 for none."""
+    """The test of one client: its file, and the share of held-out records, 0 for none."""
 
     path: Path
     share: float
 
     def check(self, agreed: Agreement, begun: bool, in_parts: bool) -> None:
-        """Refuse another share than the one that the run began with: records were trained on by then that it would measure."""
+        """Refuse a share that differs from the run's first one: the test would then use records that were trained on."""
         kept = self._read(agreed.federation, agreed.digest)
         before = None if kept is None else kept.get("share")
         if before is None and begun and self.share and not in_parts:
@@ -38,22 +38,22 @@ class LocalTest:
         if before is not None and before != self.share:
             said = f"--test {before:g}" if before else "no --test"
             raise UsageError(
-                f"this client began with {said} in the federation {agreed.federation!r}, so that other records would be held out "
-                f"now than those that were kept from training; start it with {said}"
+                f"this client began with {said} in the federation {agreed.federation!r}, and another share would hold out "
+                f"records that were trained on; start it with {said}"
             )
 
     def begin(self, agreed: Agreement) -> None:
-        """Write down what is held out, before anything is trained."""
+        """Write down the share of held-out records before training begins."""
         if self.share and self._read(agreed.federation, agreed.digest) is None:
             self._write(agreed, None)
 
     def measure(self, agreed: Agreement, model: Vector, records: Records | None, log: Log) -> Measured | None:
-        """Return what the last model is worth on the held-out records, and write it down; None where none are held out."""
+        """Return the score of the last model on the held-out records, and write it down; None if there are none."""
         if records is None or not self.share:
             return None
         try:
             found = Measured.of(agreed.objective, model, records)
-        except Exception as error:  # a user's own model may raise anything, and the run is over and sound
+        except Exception as error:  # a user's model may raise any error, and the run is already complete
             log("not_measured", reason=f"the model failed with {type(error).__name__}")
             return None
         if found is None:
@@ -64,7 +64,7 @@ class LocalTest:
         return found
 
     def found(self, federation: str, terms: str) -> Measured | None:
-        """Return what an earlier start measured of that run."""
+        """Return the score of that run from an earlier start."""
         kept = self._read(federation, terms)
         with suppress(ValueError):
             return None if kept is None else Measured.from_plain(kept.get("score"))
@@ -77,7 +77,7 @@ class LocalTest:
                 file.write(json.dumps(known).encode() + b"\n")
         except OSError as error:
             reason = (error.strerror or str(error)).lower()
-            raise UsageError(f"what is held out cannot be written to {self.path}: {reason}") from None
+            raise UsageError(f"the test's share and score cannot be written to {self.path}: {reason}") from None
 
     def _read(self, federation: str, terms: str) -> dict[str, Any] | None:
         with suppress(OSError, ValueError, KeyError, TypeError, RecursionError):

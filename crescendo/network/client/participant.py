@@ -1,28 +1,28 @@
-"""A client's side of a networked federation, without sockets: its worker, its ledger, and what its two threads tell each other.
+"""Participant: a client's side of a networked federation, without sockets. It connects the worker, the ledger and two threads.
 
-Two threads. The *loop* talks to the server and calls `welcomed`, `hear` and `acknowledged`; each only leaves a note and
-returns at once, so that a broadcast is stored the moment it arrives, in the middle of a long round too. The *worker* runs
-`work`: slots in pieces of a few milliseconds, in compiled code that lets the loop run beside it, and between two pieces it
-takes up the notes. Of several broadcasts only the newest is kept.
+The *loop* thread talks to the server and calls `welcomed`, `hear` and `acknowledged`. Each of these only leaves a note and
+returns at once, so a broadcast is stored the moment it arrives, even in the middle of a long round. The *worker* thread runs
+`work`: slots in pieces of a few milliseconds, in compiled code that lets the loop run at the same time. Between two pieces it
+reads the notes. Of several broadcasts only the newest is kept.
 
-The order of a release: the round's wire bytes are made; charge and bytes go to disk in one transaction (the ledger); then the
-loop is told, and sends. A private round that fails before that is charged without bytes, in one transaction, and is void: that
-it failed may be a record's doing, so it is never computed again.
+A release has three steps: the worker makes the round's wire bytes; the ledger writes charge and bytes to disk in one transaction;
+then the loop sends them. A private round that fails before that is charged without bytes, in one transaction, and is void. It is
+never computed again, because a record may have caused the failure.
 
-A client that starts again goes on after the last round in *its own ledger*, whatever the server says, and sends again, byte for
-byte, what the server lacks. It computes nothing before it has heard the newest model, since what was acknowledged is no longer
-in its outbox. If a checkpoint of the round in hand was written (`checkpoints`), it goes on with the same records where that was
-written, and it is the same round: it has no noise before it is released, and it is charged and released once. The checkpoint goes
-after the transaction, so that a kill leaves one of a round that is over, which the next start removes.
+After a restart a client continues after the last round in *its own ledger*, whatever the server says, and resends, byte for byte,
+the updates that the server lacks. It computes nothing before it has received the newest model, because acknowledged updates are
+no longer in its outbox. If there is a checkpoint of the current round (`checkpoints`), the client continues from it with the same
+records. This is the same round: it gets its noise only at the release, and is charged and released once. The checkpoint is
+removed after the transaction. A kill in between leaves the checkpoint of a finished round, which the next start removes.
 
-No round is released between a hello and its welcome. The hello says which round was the last, and a server that did not wait
-for this client makes void what lies between that round and the one that it names in the welcome. `introduce` therefore takes the
-last round and holds releases, in one step; `welcomed` says where to go on and lets them go, in one step. The worker may compute
-meanwhile, and a round that is full waits: it is released after the welcome, or was never charged and is void. Streams that break
-before their welcome change nothing: their hello may have been read, so releases stay held until one is welcome. (A round that
-failed is charged at once all the same: it has no bytes to lose, and is void whatever the welcome says.)
+No round is released between a hello and its welcome. The hello names the client's last round. A server that did not wait for
+this client makes the rounds between that one and the one in its welcome void. Therefore `introduce` reads the last round and
+holds releases, in one step; `welcomed` sets the next round and allows releases, in one step. The worker may compute meanwhile. A
+full round waits, and after the welcome it is released, or it is void and was never charged. A stream that breaks before its
+welcome changes nothing: the server may have read the hello, so releases stay held until the next welcome. (A failed round is
+charged at once: it has no bytes to lose, and is void whatever the welcome says.)
 
-Without privacy it is the same ledger: a round then costs an infinite epsilon, which only an infinite budget allows.
+A run without privacy uses the same ledger: a round then costs an infinite epsilon, which only an infinite budget allows.
 """
 
 import traceback
@@ -47,13 +47,13 @@ from crescendo.storage.round_checkpoint import RoundCheckpoint
 from crescendo.worker import Worker
 from crescendo_dp.events import Event
 
-PIECE = 0.01  # seconds of work between two looks at the notes
-MOST_FAILED = 3  # rounds in a row: then it is hardly a record, and the budget is better kept
+PIECE = 0.01  # seconds of work between two checks of the notes
+MOST_FAILED = 3  # failed rounds in a row; the cause is then hardly a record, and the client stops to save its budget
 FAILED = "the round is charged and void, and the client goes on; it is never computed again"
 
 
 class Participant:
-    """One client in one federation. Its ledger has signed the terms off."""
+    """One client in one federation. Its ledger has signed the terms."""
 
     def __init__(
         self,
@@ -76,7 +76,7 @@ class Participant:
         self._heard = self._stopped = self._noted = self._held = False
         self._slots, self._failed = 64, 0
         self._open = {release.round for release in ledger.unacknowledged(agreement.federation)}
-        self.final: Vector | None = None  # of the finished run, once everything of this client has arrived
+        self.final: Vector | None = None  # of the finished run, once all updates of this client have arrived
         self.last = ledger.last_round(agreement.federation)
         if self.last >= 0:
             self._go_on()
@@ -84,7 +84,7 @@ class Participant:
             checkpoints.resume(self.round, self._resume)
 
     def _go_on(self) -> None:
-        """Put the client where its ledger says it is. Any broadcast is newer than what it knows now, so epoch -1."""
+        """Set the client's state from its ledger. Epoch -1 makes any broadcast newer than this state."""
         agreement, fresh = self.agreement, self._client.export()
         releases = self._ledger.unacknowledged(agreement.federation)
         sent = [decode(data, agreement.wire, agreement.numbers(i)) for i, data in releases if data is not None]
@@ -94,14 +94,14 @@ class Participant:
         self._client.resume(self.last + 1)  # passes rounds without a share
 
     def _resume(self, found: RoundCheckpoint) -> None:
-        """Put the client where a checkpoint of its next round says it was: at a slot of it, with what it had heard and sent."""
+        """Set the client's state from a checkpoint of its next round: its slot, the model it had, and the updates it had sent."""
         terms, state = self.agreement.terms, found.client
         if int(state["me"]) != self.me or not 0 < int(state["h"]) <= terms.share(self.round, self.me):
             raise UsageError("it is at a slot that the round does not have")
         self._worker.resume(Client.restore(terms, dict(state)), found.made)
 
     def _in_hand(self) -> Exported | None:
-        """The round in hand, for a checkpoint."""
+        """Return the state of the current round, for a checkpoint."""
         made = self._worker.export()
         return None if made is None else (self._client.export(), made)
 
@@ -114,51 +114,52 @@ class Participant:
     # -- for the loop --------------------------------------------------------------------------------------------------
 
     def check_alone(self, received: Settled, start: int | None = None) -> None:
-        """Refuse to go on if the server has rounds of this client that its ledger lacks: an older copy, or one of two at work.
+        """Refuse to go on if the server has rounds that this ledger lacks: the ledger is an old copy, or another copy is in use.
 
-        Between the last round and ``start`` (else that of the welcome) the server has settled rounds because it did not wait for
-        them, which shows nothing: of those the server, which knows the last round that it received, is the judge.
+        The check begins at ``start``, by default that of the last welcome. Earlier rounds after the ledger's last one prove
+        nothing, because the server settles rounds that it does not wait for. It knows the last round that it received, and
+        checks those itself.
         """
         plan, first = self._plan, max(self.last + 1, self._start if start is None else start)
         ahead = min(received.end, len(plan))
         sent = [i for i in range(first, ahead) if i in received and plan[i] is not None]
-        if sent:  # the ledger knows, if the worker has released something this instant
+        if sent:  # the ledger also knows a round that the worker has released just now
             self._ledger.check_not_behind(self.agreement.federation, sent)
 
     def to_send(self, received: Settled) -> tuple[list[Release], list[int]]:
-        """What the server lacks: the outbox's bytes, and the rounds whose bytes are gone, to be declared void."""
+        """Return the updates that the server lacks, and the rounds whose bytes are lost, which must be declared void."""
         federation = self.agreement.federation
         lost = self._ledger.void(federation, received)
         return [one for one in self._ledger.unacknowledged(federation) if one.round not in received], lost
 
     def introduce(self) -> int:
-        """The last round, for a hello. From now on nothing is released until a server has `welcomed` this client.
+        """Return the last round, for a hello, and hold all releases until a server has `welcomed` this client.
 
-        It waits for a release that is being written.
+        This waits for a release that is being written.
         """
         with self._releasing:
             self._held = True
             return self.last
 
     def welcomed(self, start: int) -> None:
-        """The server waits for nothing of this client before round ``start``: rounds between are void, not computed."""
+        """Continue at round ``start`` and allow releases. The server expects no earlier rounds; they are void, not computed."""
         with self._noting():
             self._start, self._held = max(self._start, start), False
 
     def hear(self, broadcast: Broadcast) -> None:
-        """Store a broadcast; the newest one is taken in between two pieces of work."""
+        """Store a broadcast; the worker takes up the newest one between two pieces of work."""
         with self._noting():
             if self._news is None or (broadcast.epoch, broadcast.k) >= (self._news.epoch, self._news.k):
                 self._news = broadcast
 
     def acknowledged(self, settled: Settled, epoch: int, k: int | None = None) -> None:
-        """The server has these rounds on disk."""
+        """Note that the server has these rounds on disk."""
         with self._noting():
             self._acked = settled
             self.seen.note(epoch, k, settled)
 
     def stop(self) -> None:
-        """Finish the piece and the write in hand, and no more."""
+        """Stop after the current piece of work and the current write."""
         with self._noting():
             self._stopped = True
 
@@ -177,7 +178,7 @@ class Participant:
     # -- for the worker ------------------------------------------------------------------------------------------------
 
     def work(self, tell: Callable[[Release], None], ended: Callable[[], None] = lambda: None) -> None:
-        """Work until stopped or until the run is over. ``tell`` gets each release, or void round, once it is on disk."""
+        """Work until stopped or until the run is over. Pass each release or void round to ``tell`` once it is on disk."""
         try:
             while (todo := self._next()) is not None:
                 done = self._attempt(todo)
@@ -189,7 +190,7 @@ class Participant:
         ended()
 
     def _next(self) -> Work | None:
-        """The next thing to do, once there is one; None when there is nothing more."""
+        """Wait for the next work and return it; None if the client is stopped or the run is over."""
         while True:
             self._take_up_notes()
             if self._stopped or self.final is not None:
@@ -202,19 +203,19 @@ class Participant:
                     self._wake.wait()
 
     def _todo(self) -> Work | None:
-        """Slots to run, or none of a round that is full and may be released now."""
+        """Return the slots to run, or a `Work` of 0 slots for a full round that may be released now."""
         if self._worker.round_is_full:
             return Work(self.round, self._client.h, 0) if self._may_release() else None
         todo = self._worker.next()
         return todo if isinstance(todo, Work) else None
 
     def _may_release(self) -> bool:
-        """Whether the round in hand may be charged: no hello waits for its welcome, and the newest has not passed it by."""
+        """True if the current round may be charged: no hello waits for its welcome, and the last welcome did not skip it."""
         with self._wake:
             return not self._held and self._start <= self.round
 
     def _take_up_notes(self) -> None:
-        """What the loop has left. It is only fetched under the lock: the loop never waits for work on a large model."""
+        """Handle the notes of the loop. The lock covers only fetching them: the loop never waits for work on a large model."""
         with self._wake:
             start, news, acked = self._start, self._news, self._acked
             self._news = self._acked = None
@@ -239,25 +240,25 @@ class Participant:
             self.final = client.export()["base"]
 
     def _attempt(self, todo: Work) -> Release | None:
-        """A piece of a round, and the round's release if that was its last piece.
+        """Run a piece of a round; return the round's release if this was its last piece.
 
-        Under privacy nothing that is raised here ends the client: it may have been raised because of a record.
+        Under privacy no error in a round ends the client, because a record may have caused it.
         """
         try:
             if todo.slots:
                 self._run(todo)
             done = self._release() if self._worker.round_is_full else None
-        except BaseException as error:  # a user's own model may even call sys.exit
+        except BaseException as error:  # a user's model may even call sys.exit
             event = self._plan[todo.round]
             if event is None or not event.sigma or self._ledger.is_closed:
-                raise  # without privacy; or a write failed: that is the disk's doing, and nothing was sent
+                raise  # without privacy, or because a write failed: no record caused that, and nothing was sent
             return self._give_up(todo.round, event, error)
         if done is None and self._checkpoints is not None:
             self._checkpoints.write_if_due(self._in_hand)
         return done
 
     def _give_up(self, round: int, event: Event, error: BaseException) -> Release:
-        """Charge the round as void and go on with the next. The log does not say what was raised: that may be about a record."""
+        """Charge the round as void and go on with the next. The error's text stays out of the log: it may quote a record."""
         with self._releasing:
             self._ledger.charge_void(self.agreement.federation, round, event)
             self.last = round
@@ -287,12 +288,12 @@ class Participant:
             self._checkpoints.worked(took)
 
     def _forget_checkpoint(self) -> None:
-        """The round in hand is over or void, and the ledger knows: nothing of it stays on disk but what is sent."""
+        """Remove the checkpoint of a round that the ledger has charged or that is void."""
         if self._checkpoints is not None:
             self._checkpoints.remove()
 
     def _release(self) -> Release | None:
-        """The round's bytes, charged and on disk; only then may they be sent. None if they may not be charged now."""
+        """Charge the round and write its bytes to disk; only then may they be sent. Return None if it may not be charged now."""
         with self._releasing:
             if not self._may_release():
                 return None
@@ -307,6 +308,6 @@ class Participant:
 
 
 def _place_of(error: BaseException) -> str:
-    """The file and line that raised."""
+    """Return the file and line that raised the error."""
     frames = traceback.extract_tb(error.__traceback__)
     return f"{Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else "unknown"

@@ -1,4 +1,4 @@
-"""What a client last saw of its server: a hint beside the ledger, which shows a server that was opened from an older state."""
+"""Seen: the newest server state that a client has received, stored to detect a server that was opened from an older state."""
 
 import json
 from contextlib import suppress
@@ -9,9 +9,9 @@ from crescendo.core.messages import Settled
 
 
 class Seen:
-    """The newest epoch, k and settled rounds that the server has told of.
+    """The newest epoch, k and settled rounds that the server has sent.
 
-    A hint and no more: a lost or torn file only makes the client forget, so it is written without a sync.
+    This is only a hint: a client without the file works correctly, so it is written without a sync.
     """
 
     def __init__(self, path: Path | None) -> None:
@@ -24,7 +24,7 @@ class Seen:
                 self.settled = Settled(int(raw["below"])).joined(map(_range, raw["beyond"]))
 
     def note(self, epoch: int, k: int | None, settled: Settled) -> None:
-        """The newest word of the server; of an older epoch it is old news."""
+        """Record the server's state, unless it is of an older epoch."""
         if epoch < self.epoch:
             return
         if epoch > self.epoch:
@@ -32,7 +32,7 @@ class Seen:
         self.epoch, self.k, self.settled = epoch, self.k if k is None else max(k, self.k), settled
 
     def keep(self) -> None:
-        """Write it down. The worker does, not the loop: a file can take longer than a broadcast may wait."""
+        """Write the file. The worker thread does this, not the loop: writing can take longer than a broadcast may wait."""
         if self._path is not None:
             below, beyond = self.settled
             text = json.dumps({"epoch": self.epoch, "k": self.k, "below": below, "beyond": beyond})
@@ -43,6 +43,6 @@ class Seen:
 
 
 def _range(one: int | list[int]) -> tuple[int, int]:
-    """A range of rounds that overtook; a file of an earlier version names each round."""
+    """Return a range of rounds that overtook; a file of an earlier version lists single rounds."""
     first, stop = (one, one + 1) if isinstance(one, int) else one
     return int(first), int(stop)

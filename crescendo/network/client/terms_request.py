@@ -1,4 +1,4 @@
-"""Terms request: a client asks the server for its terms, before it joins, and may decline them."""
+"""Terms request: before it joins, a client asks the server for its terms, and may decline them."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -19,13 +19,13 @@ SILENCE = 30.0  # seconds without an answer, before the first line about it
 
 
 class _TermsOffer(NamedTuple):
-    """The terms that the server has sent, and the stream that it sent them on; the client has not joined yet."""
+    """The server's terms, and the stream that they came on; the client has not joined yet."""
 
     stream: OutgoingStream
     welcome: Welcome
 
     async def decline(self, reason: str) -> None:
-        """Tell the server why its terms are not accepted."""
+        """Decline the terms, and send the server the reason."""
         await self.stream.decline(Goodbye(reason))
 
 
@@ -33,12 +33,12 @@ class _TermsOffer(NamedTuple):
 async def ask(
     endpoint: Endpoint, name: str, stop: asyncio.Event, backoff: Backoff, log: Log = quiet
 ) -> AsyncIterator[_TermsOffer | None]:
-    """The server's terms, as soon as it can be reached; None if stopped before, `Unreachable` if given up.
+    """Yield the server's terms, as soon as it can be reached; None if stopped before. Raise `Unreachable` when giving up.
 
-    The client draws an instance id for this request alone: a server learns the lasting one only of clients that join.
+    The client draws a new instance id for this request: a server learns the permanent one only from clients that join.
 
-    What no attempt can mend, such as a wrong certificate, ends here, as a mistake in the command: no server has answered yet.
-    Once one has, the mistake may be the operator's, who mends it, so `take_part` goes on trying.
+    An error that no further attempt can fix, such as a wrong certificate, ends the client here: no server has answered yet, so
+    the command is probably wrong. After an answer the operator may be at fault and fix it, so `take_part` keeps trying.
     """
     retries = Retries(backoff, endpoint, log)
     while True:
@@ -61,7 +61,7 @@ async def ask(
 
 
 def check_version(welcome: Welcome) -> None:
-    """Refused if the server speaks no protocol that this client does."""
+    """Raise Refused if client and server have no protocol in common."""
     try:
         OURS.speak_with(welcome.version, "this client", "the server")
     except PeerError as error:
@@ -69,7 +69,7 @@ def check_version(welcome: Welcome) -> None:
 
 
 def check_refusal(answer: Any, log: Log) -> None:
-    """A refusal ends the client if it is final; one that is about no round ends the stream, and the client may come back."""
+    """Handle a refusal. A final one ends the client. Any other one without a round ends the stream; the client may come back."""
     if not isinstance(answer, Refusal):
         raise StreamBroken("the server spoke out of turn")
     if answer.round is None and not answer.final:
@@ -80,7 +80,7 @@ def check_refusal(answer: Any, log: Log) -> None:
 
 
 async def log_silence(log: Log, server: str, answered: Callable[[], bool] = lambda: False) -> None:
-    """Say that a hello is not answered, after 30 seconds and then each time it has been twice as long, until it is."""
+    """Log a missing answer to the hello, after 30 seconds and then each time the silence has doubled, until it comes."""
     step, waited = SILENCE, 0.0
     while True:
         await asyncio.sleep(step)
@@ -91,7 +91,7 @@ async def log_silence(log: Log, server: str, answered: Callable[[], bool] = lamb
 
 
 async def _until(reading: Any, stop: asyncio.Event) -> Any:
-    """What is read, None if ``stop`` comes first."""
+    """Return the message that was read; None if ``stop`` comes first."""
     async with background(reading, stop.wait()) as tasks:
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         return tasks[0].result() if tasks[0].done() else None

@@ -101,9 +101,9 @@ URI = x509.UniformResourceIdentifier
         ({"names": [URI("urn:crescendo:client:%61lice")]}, "contradict"),
         ({"names": [URI("urn:crescendo:king:alice")]}, "contradict"),
         ({"subject": "al\x1b[2Jice"}, "cannot be a name"),
-        ({"key": rsa.generate_private_key(65537, 1024)}, "of a kind that is not taken"),
-        ({"key": ec.generate_private_key(ec.SECP521R1())}, "of a kind that is not taken"),
-        ({"key": ed25519.Ed25519PrivateKey.generate()}, "of a kind that is not taken"),
+        ({"key": rsa.generate_private_key(65537, 1024)}, "of a kind that is not accepted"),
+        ({"key": ec.generate_private_key(ec.SECP521R1())}, "of a kind that is not accepted"),
+        ({"key": ed25519.Ed25519PrivateKey.generate()}, "of a kind that is not accepted"),
     ],
 )
 def test_a_request_that_asks_for_more_is_refused_in_one_sentence(

@@ -421,7 +421,7 @@ def test_a_stepper_that_does_not_say_its_state_costs_the_checkpoint_alone(
     scene = Scene(tmp_path)
     scene.work()
     assert scene.told == whole and scene.charges() == [0, 1, 2]
-    says = "the model's own stepper does not say its state; give it export and restore" if how == "none" else how
+    says = "the model's own stepper does not export its state; give it export and restore" if how == "none" else how
     assert scene.log == [{"event": "checkpoint_failed", "path": str(scene.path), "reason": says}]
 
 
