@@ -184,7 +184,7 @@ _DECLARED = (
         ("a changed file cannot be used, so its previous content stays in force: {reason}",),
         "mend that file, or copy it again: until then a renewed certificate is not in use, and a revoked one is still accepted",
     ),
-    # -- what is not allowed
+    # -- refusals
     LogEvent(
         "certificate_expires",
         "warn",

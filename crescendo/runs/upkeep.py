@@ -57,7 +57,7 @@ def backup(path: Path, to: Path) -> Examination:
         sync_folder(partial)
         partial.rename(to)
         sync_folder(to.absolute().parent)
-        (to / LOCK).unlink()  # last: what is left of a killed backup is known by it
+        (to / LOCK).unlink()  # last: it marks the remains of a killed backup
     except BaseException:
         shutil.rmtree(partial, ignore_errors=True)
         raise
@@ -79,7 +79,7 @@ def _kind_of(path: Path) -> str:
     raise UsageError(f"{path} is neither the state of a server or client nor a ledger; check the path")
 
 
-# -- what is examined --------------------------------------------------------------------------------------------------
+# -- examination ------------------------------------------------------------------------------------------------------
 
 
 def _check_server(path: Path, found: Examination) -> None:
@@ -115,7 +115,7 @@ def _check_model(path: Path, found: Examination) -> None:
         found.damage.append(f"{MODEL} cannot be read; a finished party writes it again when it is started")
 
 
-# -- what is copied ----------------------------------------------------------------------------------------------------
+# -- copying ------------------------------------------------------------------------------------------------------------
 
 
 def _begun(partial: Path) -> int:
