@@ -1,1 +1,1 @@
-"""A node of the tree between clients and server: it joins its parent as one client and serves its own as a server does."""
+"""Aggregator: a node of the tree between clients and server. It joins its parent, and serves its own clients as a server does."""

@@ -1,7 +1,7 @@
-"""Downstream: the clients and aggregators below an aggregator, and who of them has joined.
+"""Downstream: the clients and aggregators below an aggregator, and the sessions of those that have joined.
 
-What a client says about itself goes up, if it can be news, and the server answers. What cannot be is answered here, so that no
-client keeps the stream to the parent, which all share, busy with nonsense.
+The aggregator passes clients' messages about themselves up, and the server answers. It answers impossible or repeated messages
+itself, because all clients share the stream to the parent, and no client should fill it with nonsense.
 """
 
 from __future__ import annotations
@@ -42,16 +42,16 @@ ANSWER_TIMEOUT = 60.0  # seconds in which the server has to answer a hello
 
 @dataclass(eq=False)
 class _PendingHello:
-    """A hello that waits for the server's answer, and who waits for it: a stream, an aggregator below, or none any more."""
+    """A hello that waits for the server's answer. ``waiting`` is the stream or aggregator that sent it, None after its end."""
 
     hello: Hello
     waiting: asyncio.Future[DownstreamSession | Refusal] | AggregatorSession | None
 
 
 class Downstream:
-    """Everything below a node: the host of its clients' and of its aggregators' streams."""
+    """The host for the streams of all clients and aggregators below a node."""
 
-    epoch = 0  # of a welcome that only shows the terms
+    epoch = 0  # in a welcome that only shows the terms
     role = "aggregator"
 
     def __init__(self, node: Node, admit: Admit) -> None:
@@ -59,9 +59,9 @@ class Downstream:
         self.sessions: dict[int, DownstreamSession] = {}
         self.behind: dict[int, AggregatorSession] = {}  # clients that are behind an aggregator below
         self.rate_limits: defaultdict[int, RateLimits] = defaultdict(RateLimits)
-        self._hellos: dict[str, _PendingHello] = {}  # one of a name: however often it comes, one hello is on its way
-        self._heard: set[int] = set()  # clients that were heard since the last ping
-        self.pending = PendingStreams(0, node.log)  # the terms will say of how many names
+        self._hellos: dict[str, _PendingHello] = {}  # by name: only one hello of a name is on its way
+        self._heard: set[int] = set()  # clients heard since the last ping
+        self.pending = PendingStreams(0, node.log)  # `Node.agree` sets the number of names from the terms
         self.connections = Connections(self.pending)
         self.admitted = AdmittedStreams(admit, node.log)
         self._clients = ClientStreams(self, self.pending, self.connections, self.admitted)
@@ -69,7 +69,7 @@ class Downstream:
 
     @property
     def handlers(self) -> tuple[Any, ...]:
-        """To be added to a gRPC server."""
+        """The handlers to add to a gRPC server."""
         health = health_handlers(self.pending, lambda: self._upstream.is_up)
         return self._clients.handlers(), self._aggregators.handlers, health
 
@@ -82,7 +82,7 @@ class Downstream:
         return self._node.version
 
     def nodes(self) -> tuple[NodeVersion, ...]:
-        """All aggregators below."""
+        """Return name and version of all aggregators below."""
         return self._aggregators.versions()
 
     def close(self, why: str, over: bool) -> None:
@@ -91,7 +91,7 @@ class Downstream:
         self.send_away(why, over)
 
     def send_away(self, why: str, over: bool = False) -> None:
-        """Close the streams of all that have joined, or wait for the server's answer; they come back."""
+        """Close the streams of all peers that have joined or wait for the server's answer; they come back unless ``over``."""
         for session in list(self.sessions.values()):
             session.close(Refusal(why))
         for pending in self._hellos.values():
@@ -100,17 +100,17 @@ class Downstream:
         self._hellos.clear()
         self._aggregators.send_away(why, over)
 
-    # -- what the parent says ------------------------------------------------------------------------------------------
+    # -- messages of the parent ----------------------------------------------------------------------------------------
 
     def ping(self, number: int) -> tuple[int, ...]:
-        """Ping every session below; the clients that were heard since the last time."""
+        """Ping every session below; return the clients heard since the last ping."""
         for writer in (*self.sessions.values(), *self._aggregators.links):
             writer.send(Ping(number))
         heard, self._heard = tuple(sorted(self._heard)), set()
         return heard
 
     def pass_down(self, words: Mapping[Any, Word], broadcast: EncodedBroadcast | None = None) -> None:
-        """Acknowledge what the server's word says to each child, and publish its ``broadcast`` if it came with one."""
+        """Pass the server's acknowledgements to each child and, if there is one, the ``broadcast``."""
         for child, word in words.items():
             for c, yours in word.yours.items():
                 if isinstance(child, AggregatorSession):
@@ -123,7 +123,7 @@ class Downstream:
                         self.sessions[c].publish(broadcast, yours)
 
     def refuse(self, child: Any, content: Sum, pairs: tuple[Pair, ...], reason: str) -> None:
-        """The server refused what a child handed in, because of ``pairs``."""
+        """Pass on the server's refusal of a child's update or sum, because of ``pairs``."""
         shown = [[i, self.agreement.names[c]] for i, c in content.pairs[:20]]
         self.log("refused", pairs=shown, reason=reason)
         if isinstance(child, AggregatorSession):
@@ -132,18 +132,18 @@ class Downstream:
             self.sessions[child].send(Refusal(reason, False, content.pairs[0][0]))
 
     def answered(self, name: str, message: Welcome | Refusal) -> None:
-        """The server has answered a client's hello, or refuses something else of it."""
+        """Handle the server's answer to a client's hello, or its refusal of another message of the client."""
         agreement, core = self._node.known
         if isinstance(message, Welcome):
-            message = replace(message, version=self.version)  # this side has its say in what is spoken
+            message = replace(message, version=self.version)  # the protocols that this side speaks too
         pending, c = self._hellos.pop(name, None), agreement.indices.get(name, -1)
         waiting = None if pending is None else pending.waiting
         link = waiting if isinstance(waiting, AggregatorSession) else self.behind.get(c)
         if pending is not None and isinstance(waiting, asyncio.Future):
-            # entered now, or a broadcast that follows at once would pass it by
+            # enter now, or the client would miss a broadcast that follows at once
             waiting.set_result(message if isinstance(message, Refusal) else self._enter(message, pending.hello))
         elif isinstance(message, Welcome) and waiting is None and c not in self.sessions:
-            self._upstream.send(Below(name))  # no stream waits for it any more
+            self._upstream.send(Below(name))  # the stream that waited for it has ended
         elif link is not None:
             if isinstance(message, Welcome):
                 self.behind[c] = link
@@ -167,7 +167,7 @@ class Downstream:
         return [answer]
 
     async def _introduce(self, hello: Hello) -> DownstreamSession | Refusal:
-        """Ask the server about a client that has come here: its session, if it is let in."""
+        """Ask the server to admit a client; return its session, or the refusal."""
         answer: asyncio.Future[DownstreamSession | Refusal] = asyncio.get_running_loop().create_future()
         if not self._ask(replace(hello, token=""), answer):
             return BUSY
@@ -183,18 +183,20 @@ class Downstream:
             pending.waiting = None
 
     def _ask(self, hello: Hello, waiting: asyncio.Future[DownstreamSession | Refusal] | AggregatorSession) -> bool:
-        """Pass a hello up, unless one of the same name is on its way or too much else is."""
+        """Pass a hello up, unless one of the same name is on its way or the queue to the parent is full."""
         agreement, _ = self._node.known
         if hello.name in self._hellos or not self._upstream.is_free:
             return False
         self._vacate(hello.name, agreement.indices.get(hello.name, -1))
         self._hellos[hello.name] = _PendingHello(hello, waiting)
         passed = None if hello.version is None else hello.version.narrowed(self.version)
-        self._upstream.send(Below(hello.name, replace(hello, version=passed, held=None)))  # its parts come here
+        self._upstream.send(
+            Below(hello.name, replace(hello, version=passed, held=None))
+        )  # `held` concerns the stream to this node
         return True
 
     def _vacate(self, name: str, c: int) -> None:
-        """A client comes anew: the server has to hear first that its older stream has ended."""
+        """End the older stream of a client that comes again, and report its end to the server before the new hello."""
         older, link = self.sessions.pop(c, None), self.behind.pop(c, None)
         if older is not None:
             older.close(Refusal("this client has joined again from elsewhere; if these are two copies, stop one", True))
@@ -202,7 +204,7 @@ class Downstream:
             self._upstream.send(Below(name))
 
     def _enter(self, welcome: Welcome, hello: Hello) -> DownstreamSession:
-        """The server has let a client in."""
+        """Make the session of a client that the server has admitted."""
         agreement, core = self._node.known
         c = welcome.client
         session = self.sessions[c] = DownstreamSession(self._node, c, self.rate_limits[c], hello, welcome.epoch)
@@ -224,7 +226,7 @@ class Downstream:
         self._heard.add(session.client)
 
     def on_broken(self, session: DownstreamSession, error: PeerError) -> Refusal:
-        if not isinstance(error, TooMany):  # which may be the server's slowness
+        if not isinstance(error, TooMany):  # a slow server can cause this one
             session.rate_limits.strikes.take(1)
         agreement, alarm = self._node.agreement, isinstance(error, ConflictingUpdate)
         names = dict(enumerate(agreement.names if agreement is not None else ()))
@@ -240,7 +242,7 @@ class Downstream:
             self._upstream.send(Below(agreement.names[c]))
             self.log("disconnected", client=agreement.names[c])
 
-    # -- what clients hand in ------------------------------------------------------------------------------------------
+    # -- updates of clients --------------------------------------------------------------------------------------------
 
     async def on_update(self, session: DownstreamSession, round: int, data: Raw) -> None:
         if not session.take(round, data):
@@ -289,7 +291,7 @@ class Downstream:
         self._heard.update(c for c in clients if self.behind.get(c) is link)
 
     def on_link_end(self, link: AggregatorSession) -> None:
-        """An aggregator below has gone, and every client behind it."""
+        """Handle the end of an aggregator's stream: every client behind it has left too."""
         agreement, core = self._node.agreement, self._node.core
         if agreement is None or core is None:
             return

@@ -1,6 +1,6 @@
-"""Downstream session: a client that has joined at an aggregator, and what it hands in: updates, and rounds that are void.
+"""Downstream session: a client that has joined at an aggregator, and the updates and void rounds that it sends.
 
-The aggregator refuses here what the server would refuse and could not tell any more once it is part of a sum.
+The aggregator refuses updates that the server would refuse, because the server cannot recognise them inside a sum.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
 
 
 class DownstreamSession(Session):
-    """One client below ``node``, and what it said about itself: the k it has seen and its last round."""
+    """One client below ``node``, with the k it has seen and its last round, as in its hello."""
 
     def __init__(self, node: Node, client: int, rate_limits: RateLimits, hello: Hello, epoch: int) -> None:
         super().__init__(client, rate_limits, hello)
         self._node, self._k, self._last, self._epoch = node, hello.k, hello.last, epoch
-        self._voids: set[int] = set()  # rounds that it declared void, on this stream
+        self._voids: set[int] = set()  # rounds that it declared void on this stream
 
     def take(self, round: int, data: Raw) -> bool:
-        """A whole update has come: True if it is new."""
+        """Take a complete update; return True if it is new."""
         agreement, core = self._node.known
         if (reason := self._impossible(round)) is not None:
             raise PeerError(reason)
@@ -45,7 +45,7 @@ class DownstreamSession(Session):
         return is_new
 
     def void(self, message: VoidRound) -> bool:
-        """A round's bytes are gone: True if that is news, which goes up. The server has the last word."""
+        """Handle a round that the client declares void; return True if this is new and went up. The server decides."""
         agreement, core = self._node.known
         c, i = self.client, message.round
         if i in core.settled(c):
@@ -59,7 +59,7 @@ class DownstreamSession(Session):
         return False
 
     def _too_long(self, update: Update) -> bool:
-        """Refuse here what the server cannot tell in a sum, and as it would: the pair becomes void and the client is told."""
+        """Refuse an update that is too long, as the server would: declare the pair void, and send the client a refusal."""
         (agreement, _), i = self._node.known, update.round
         try:
             agreement.limits.check(i, update.client, update.delta)
@@ -71,12 +71,14 @@ class DownstreamSession(Session):
             return True
 
     def _impossible(self, i: int) -> str | None:
-        """Why a round cannot be this client's, by what is known here; None if it can be."""
+        """Return why this client cannot have a round, as far as this node knows; None if it can."""
         agreement, core = self._node.known
         terms, name, k = agreement.terms, agreement.names[self.client], max(self._node.k, self._k)
         if not 0 <= i < terms.rounds or not terms.share(i, self.client):
             return f'client "{name}" has no share in a round {i} of this run; check its terms'
-        forgetful = max(core.epoch, self._epoch) > 0  # a server that lost something takes clients' word, and so do we
+        forgetful = (
+            max(core.epoch, self._epoch) > 0
+        )  # a server that lost rounds trusts the clients' counts, and so does this node
         if not forgetful and i > max(terms.furthest(min(k, terms.rounds)), self._last):
             return f'client "{name}" speaks of round {i}, which no client can have finished at k={k}; check its terms'
         return None

@@ -1,10 +1,10 @@
-"""An aggregator on the network: clients (and aggregators) join it as they would the server, and it speaks for all of them.
+"""Node: an aggregator on the network. Clients and aggregators join it as they would join the server, and it speaks for them.
 
-What clients say about themselves (hello, void rounds, goodbye) is passed up as it is, and the server answers. Their updates
-go into the core's `Aggregator`; what it packs is sent up as sums, a few at a time, so that what comes meanwhile is added up. When
-the stream to the parent breaks, every stream below is closed, for each client has to tell the server anew what it has sent; the
-updates that are held are kept and sent again. Nothing is on disk: a node that dies loses nothing, since clients send again what
-the server lacks.
+The node passes clients' messages about themselves (hello, void rounds, goodbye) up unchanged, and the server answers. Updates
+go into the core's `Aggregator`, which packs them into sums. The node sends a few sums at a time, so that updates that arrive
+meanwhile are added up. When the stream to the parent breaks, the node closes every stream below, because each client has to
+report to the server again which rounds it has sent; the node keeps its updates and resends them. It stores nothing on disk. A
+node that dies loses no update, because clients resend those that the server lacks.
 """
 
 import asyncio
@@ -32,7 +32,9 @@ from crescendo.network.transport.security.authenticator import Admit, everybody
 from crescendo.network.transport.shutdown import ShutdownRequest
 from crescendo.network.transport.stream_writer import CLOSE_TIMEOUT
 
-MAX_SUMS_IN_FLIGHT = 2  # sums that may wait for the server's word; what comes meanwhile goes into the next
+MAX_SUMS_IN_FLIGHT = (
+    2  # sums that may wait for the server's acknowledgement; updates that arrive meanwhile go into the next
+)
 
 
 class Node:
@@ -51,15 +53,15 @@ class Node:
         self.agreement: Agreement | None = None
         self.core: Aggregator | None = None
         self.version = (
-            OURS  # once the parent has answered: what is spoken on the whole way to the server, which is named
+            OURS  # after the parent's answer: the server's version, with the protocols spoken all the way to it
         )
         self.upstream = Upstream(self, parent, backoff or Backoff())
         self.downstream = Downstream(self, admit)
         self.k, self.port = 0, 0
-        self.over = asyncio.Event()  # nothing more will come
+        self.over = asyncio.Event()  # the parent sends nothing more
 
     async def run(self, address: str, stop: asyncio.Event, credentials: Any = None) -> bool:
-        """True if the run is over. The server says when: it knows which clients have heard of the end, here and elsewhere."""
+        """Run the node; return True if the run is over. The server decides when: it knows which clients have received the end."""
         connections = self.downstream.connections
         server, self.port = await listen(self.downstream.handlers, address, credentials, connections.most)
         watch = connections.watch(self.port)
@@ -72,7 +74,7 @@ class Node:
                     if tasks[0].done():
                         tasks[0].result()
                     return self.over.is_set()
-                finally:  # while the stream to the parent is still up, which would send everybody away in other words
+                finally:  # before the stream to the parent ends, which would send the peers away with another reason
                     self.downstream.close("the aggregator stops; come back later", over=self.over.is_set())
         finally:
             await server.stop(CLOSE_TIMEOUT)
@@ -102,28 +104,28 @@ class Node:
 
     @property
     def known(self) -> tuple[Agreement, Aggregator]:
-        """What the subtree works under, while there is a way to the server."""
+        """The agreement and the core's aggregator; `TryLater` while there is no connection to the server."""
         if self.agreement is None or self.core is None or not self.upstream.is_up:
             raise TryLater("the aggregator has no way to the server now; come back")
         return self.agreement, self.core
 
     def send_sums(self) -> None:
-        """Send what has come, if not too many sums wait for the server's word."""
+        """Send sums of the updates that have arrived, unless too many sums wait for the server."""
         if self.core is not None and self.upstream.is_up:
             while len(self.core.unanswered()) < MAX_SUMS_IN_FLIGHT and (total := self.core.pack()) is not None:
                 self.upstream.send(total)
 
-    # -- what the parent says --------------------------------------------------------------------------------------------
+    # -- messages of the parent ------------------------------------------------------------------------------------------
 
     def on_broadcast(self, word: Word, broadcast: EncodedBroadcast) -> None:
-        """A whole broadcast has come."""
+        """Take a complete broadcast and pass it down."""
         _, core = self.known
         self.k = max(self.k, word.k)
         self.downstream.pass_down(core.hear(word), broadcast)
         self.send_sums()
 
     def on_message(self, message: Any) -> None:
-        """Anything else."""
+        """Handle any other message of the parent."""
         _, core = self.known
         match message:
             case Acks(yours):

@@ -1,4 +1,4 @@
-"""Upstream: an aggregator's one stream to its parent, made again whenever it breaks, and what waits to be sent on it."""
+"""Upstream: an aggregator's stream to its parent, reopened whenever it breaks, and the queue of messages to send on it."""
 
 from __future__ import annotations
 
@@ -35,37 +35,37 @@ from crescendo.network.transport.retry import BROKEN, Backoff, Unrecoverable
 if TYPE_CHECKING:
     from crescendo.network.aggregator.node import Node
 
-LINGER = 60.0  # seconds after the last round in which a parent that is gone may come back
-MAX_QUEUED_UP = 256  # messages that wait for the parent to read them; then clients wait, or are told to come back
+LINGER = 60.0  # seconds after the last round to wait for a parent that has gone
+MAX_QUEUED_UP = (
+    256  # messages that wait for the parent to read them; beyond that clients wait, or have to come back later
+)
 
 
 class Upstream:
-    """The stream to the parent, as the node sees it. `keep` it until the run is over or `Refused` comes."""
+    """The stream to the parent. `keep` holds it open until the run is over, or raises `Refused`."""
 
     def __init__(self, node: Node, parent: Endpoint, backoff: Backoff) -> None:
         self._node, self._parent, self._backoff = node, parent, backoff
-        self._queue: asyncio.Queue[FromNode | Sum] | None = None  # of the stream that is up
-        self._unfinished: Unfinished | None = None  # a broadcast of which a part came on the stream before
-        self._line_broke = False  # while a vector was on its way: the next stream is to have small parts
-        self._going_on: dict[str, Resumed] | None = None  # sums that the parent has a part of; none: the line is good
-        self._overtaking: deque[Alive] | None = (
-            None  # while the parts of a sum are sent: what goes out between two of them
-        )
+        self._queue: asyncio.Queue[FromNode | Sum] | None = None  # of the current stream
+        self._unfinished: Unfinished | None = None  # a broadcast that arrived in part on the last stream
+        self._line_broke = False  # while a vector was on its way: the next stream uses small parts
+        self._going_on: dict[str, Resumed] | None = None  # sums of which the parent has a part; None: the line is good
+        self._overtaking: deque[Alive] | None = None  # messages to send between two parts of the sum being sent
         self._room = asyncio.Event()
         self._room.set()
 
     @property
     def is_up(self) -> bool:
-        """Is there a way to the server?"""
+        """True if there is a stream to the parent."""
         return self._queue is not None
 
     @property
     def is_free(self) -> bool:
-        """Is there a way, and room on it?"""
+        """True if there is a stream to the parent and room in its queue."""
         return self._queue is not None and self._queue.qsize() < MAX_QUEUED_UP
 
     def send(self, message: FromNode | Sum) -> None:
-        """Queue a message to the parent; while the stream is down it is dropped: clients say it again when they come back."""
+        """Queue a message to the parent. While the stream is down it is dropped: clients repeat it when they come back."""
         if self._queue is not None and isinstance(message, Alive) and self._overtaking is not None:
             self._overtaking.append(message)
         elif self._queue is not None:
@@ -74,7 +74,7 @@ class Upstream:
                 self._room.clear()
 
     async def room(self) -> None:
-        """Back-pressure: wait until the parent has read enough of what clients say, or the stream is down."""
+        """Back-pressure: wait until the parent has read enough of the clients' messages, or the stream is down."""
         await self._room.wait()
 
     async def _next(self, queue: asyncio.Queue[FromNode | Sum]) -> FromNode | Sum:
@@ -88,7 +88,7 @@ class Upstream:
         self._room.set()
 
     async def keep(self) -> None:
-        """One stream after the other. After the last round a parent that stays away is waited for for a while only."""
+        """Open one stream after the other. After the last round, wait for a parent that has gone for `LINGER` seconds only."""
         waits, log, gone = self._backoff.waits(), self._node.log, system.monotonic()
         while True:
             try:
@@ -150,7 +150,7 @@ class Upstream:
         agreement, core = self._node.known
         size, wire = agreement.size, agreement.wire
         assembly, word = Assembly(size, (wire,), kept=self._unfinished), Word({}, 0)
-        due = set[int]()  # clients that were let in on this stream and have heard no model since
+        due = set[int]()  # clients admitted on this stream that have received no model since
         try:
             while True:
                 message = await self._read(stream)
@@ -183,7 +183,7 @@ class Upstream:
         return self._with_overtaking(parts)
 
     def _with_overtaking(self, parts: Iterable[SumPart]) -> Iterator[Any]:
-        """The parts of a sum, which on a slow line may take minutes, in which the parent has to hear that clients are alive."""
+        """Yield the parts of a sum, and between them the queued `Alive` messages: on a slow line a sum may take minutes."""
         self._overtaking = waiting = deque[Alive]()
         for part in parts:
             while waiting:
@@ -193,7 +193,7 @@ class Upstream:
         yield from map(TO_PARENT.encode, waiting)
 
     def _is_not_going_on(self, total: Sum) -> bool:
-        """A sum that the parent has a part of is sent first: the first part of another would drop it."""
+        """Sort key: a sum of which the parent has a part goes first, because the first part of another would drop it."""
         return not self._going_on or total.id not in self._going_on
 
 
@@ -203,7 +203,7 @@ def _on_the_wire(total: Sum) -> tuple[str, bytes]:
 
 
 async def _going_on(totals: Iterable[Sum], held: Held | None) -> dict[str, Resumed] | None:
-    """The sum that the parent has a part of, if it is one of these; None if it says nothing of its line."""
+    """Return how to continue the sum of which the parent holds a part, if it is one of these; None if the line is good."""
     if held is None:
         return None
     same = [total for total in totals if total.pairs[0][0] == held.about]
