@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import UnionType
-from typing import Annotated, Any, Self, Union, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, Self, Union, get_args, get_origin
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
@@ -20,9 +20,10 @@ from pydantic_core import PydanticCustomError, core_schema
 
 from crescendo.errors import ConfigError
 
-warnings.filterwarnings(
-    "ignore", r'Field name "schema" in "\w+" shadows', UserWarning
-)  # a deprecated method of pydantic that no caller uses
+if TYPE_CHECKING:
+    from pydantic._internal._model_construction import ModelMetaclass
+else:
+    ModelMetaclass = type(BaseModel)
 
 COUNT = "a whole number of at least 1"
 WHOLE = "a whole number of at least 0"
@@ -61,7 +62,16 @@ def number_as(name: str) -> BeforeValidator:
     return BeforeValidator(spell_out)
 
 
-class Section(BaseModel):
+class _TableClass(ModelMetaclass):
+    """Permits a key called ``schema`` in our tables: pydantic warns of it for the sake of a method that it has deprecated."""
+
+    def __new__(cls, *parts: Any, **options: Any) -> Any:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", 'Field name "schema" in ', UserWarning)
+            return super().__new__(cls, *parts, **options)
+
+
+class Section(BaseModel, metaclass=_TableClass):
     """A strict table: "3" is not a number and 1 is not a boolean, since TOML distinguishes them."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
