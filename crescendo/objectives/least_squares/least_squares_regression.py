@@ -52,8 +52,9 @@ class LeastSquares(MarginModel):
             object.__setattr__(self, "label_range", (low, high))
 
     @property
-    def kind(self) -> int:
-        return True  # squared
+    def loop_arguments(self) -> tuple[bool]:
+        """The margin loops square the loss."""
+        return (True,)
 
     @property
     def traits(self) -> Traits:

@@ -73,7 +73,7 @@ class CompiledStepper:
         ends = _own(slots.ends if slots.ends is not None else [], np.int64)
         lo, hi = (int(edge) for edge in (slots.block or (0, size)))
         rest: Any = (lo, hi, float(slots.factor), float(self._objective.l2), float(slots.clip or 0.0))
-        rest = (*rest, self._objective.kind)
+        rest = (*rest, *self._objective.loop_arguments)
         advance_dense, advance_sparse = self._objective.stepping()
         x: Any = data.x
         y = self._labels

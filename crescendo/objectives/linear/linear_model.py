@@ -63,8 +63,8 @@ class LinearModel(ABC):
 
     @property
     @abstractmethod
-    def kind(self) -> int:
-        """The last argument of the loops: for a single margin, 1 if the loss is squared; otherwise the number of classes."""
+    def loop_arguments(self) -> tuple[int, ...]:
+        """Arguments that only this model's loops take, after all others."""
 
     @abstractmethod
     def summing(self) -> Kernels:
@@ -111,7 +111,7 @@ class LinearModel(ABC):
             raise UsageError(f"there is no record outside 0..{len(data) - 1}")
         dense, sparse = self.summing()
         total, model = np.zeros(self.size), np.array(w, dtype=np.float64)
-        rest = (self.features, self.labels_of(data.y), rows, clip or 0.0, unit or 0.0, self.kind)
+        rest = (self.features, self.labels_of(data.y), rows, clip or 0.0, unit or 0.0, *self.loop_arguments)
         if isinstance(x, np.ndarray):
             dense(total, model, x, *rest)
         else:
@@ -126,7 +126,7 @@ class LinearModel(ABC):
 
     def admit(self, data: Records) -> None:
         """Refuse data that the compiled loops would misread; checked once."""
-        mine = (type(self), self.features, self.kind)
+        mine = (type(self), self.features, self.loop_arguments)
         if mine in _admitted.get(data, ()):
             return
         if data.x.shape[1] != self.features:

@@ -41,8 +41,9 @@ class Logistic(MarginModel):
     about, metrics = "logistic regression", ("loss", "accuracy", "auc")
 
     @property
-    def kind(self) -> int:
-        return False  # not squared
+    def loop_arguments(self) -> tuple[bool]:
+        """The margin loops take the logistic loss, not the squared one."""
+        return (False,)
 
     @property
     def traits(self) -> Traits:

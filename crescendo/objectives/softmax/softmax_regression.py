@@ -49,8 +49,9 @@ class Softmax(LinearModel):
         return (self.features + self.intercept) * self.classes
 
     @property
-    def kind(self) -> int:
-        return self.classes
+    def loop_arguments(self) -> tuple[int]:
+        """The loops take the number of classes."""
+        return (self.classes,)
 
     @property
     def traits(self) -> Traits:
