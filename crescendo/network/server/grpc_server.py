@@ -8,7 +8,7 @@ What is held for a client is bounded: an unfinished vector, a few messages in th
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import grpc
@@ -30,7 +30,7 @@ from crescendo.network.server.commit_queue import Batch, CommitQueue
 from crescendo.network.server.health import health_handlers
 from crescendo.network.server.liveness import Liveness, LivenessLimits
 from crescendo.network.server.service import Committed, Message, Service, Submission
-from crescendo.network.server.session import LARGE, Session, Traffic
+from crescendo.network.server.session import LARGE, MakeSession, Session, Traffic
 from crescendo.network.server.status import Parties, StatusReporter
 from crescendo.network.transport.channels import listen, parsed
 from crescendo.network.transport.connections import Connections
@@ -42,7 +42,6 @@ from crescendo.storage.journal.journal_entries import Received
 
 STOPS = "the server stops; come back later"
 WAITED_FOR = "your update is here, so rounds wait for this client again; come back to go on where the others are"
-MakeSession = Callable[[RateLimits], Session]
 
 
 class NetworkServer:
@@ -201,6 +200,7 @@ class NetworkServer:
         older = self.sessions.get(c)
         if older is not None:
             older.close(Refusal("this client has joined again from elsewhere; if these are two copies, stop one", True))
+        assert submission.make is not None  # every hello comes with one
         session = submission.session = self.sessions[c] = submission.make(self.rate_limits[c])
         session.traffic = self._traffic.setdefault(c, session.traffic)
         assert isinstance(submission.message, Hello)

@@ -31,6 +31,7 @@ from crescendo.network.protocol.encoded_broadcasts import EncodedBroadcast
 from crescendo.network.protocol.tree_messages import SumRefusal
 from crescendo.network.protocol.versions import OURS, program_of
 from crescendo.network.protocol.wire_messages import FromServer, Goodbye, Hello, Refusal, VoidRound, Welcome
+from crescendo.network.server.session import MakeSession, Session
 from crescendo.network.server.waiting.returns import Returns
 from crescendo.network.transport.wording import named, ranges
 from crescendo.privacy.mechanisms.norm_limits import length_of
@@ -59,8 +60,8 @@ class Submission:
     useless: bool = False  # it changed nothing
     costly: bool = False  # it made the server begin a new epoch
     done: asyncio.Future[None] | None = None  # set when it is on disk or refused
-    make: Any = None  # makes the session of a client that joins,
-    session: Any = None  # which is this one, once it has
+    make: MakeSession | None = None  # makes the session of a client that joins,
+    session: Session | None = None  # which is this one, once it has
 
     @property
     def size(self) -> int:

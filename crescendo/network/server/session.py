@@ -1,6 +1,7 @@
 """Session: one joined client, at the server or at an aggregator: what is to be written to it, and how much it may ask."""
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -119,3 +120,6 @@ class Session(StreamWriter):
             return False
         broadcast, yours = self._broadcast
         return ack == (yours, broadcast.epoch) and len(broadcast.data) <= LARGE
+
+
+MakeSession = Callable[[RateLimits], Session]
