@@ -74,9 +74,28 @@ def _planned(prepared: Prepared) -> tuple[int, int] | None:
     return found.rounds, math.ceil(prepared.sizes.gradients / found.rounds)
 
 
+_IN_JSON = (
+    "gradients",
+    "rounds",
+    "broadcasts",
+    "bytes_up",
+    "bytes_down",
+    "loss",
+    "accuracy",
+    "max_rounds_ahead",
+    "max_delay_used",
+    "waits",
+    "virtual_seconds",
+    "wall_seconds",
+    "privacy",
+    "run",
+)
+"""The fields of a result that its JSON object has as they are, in its order."""
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Result:
-    """The result of a run. The fields before ``model`` are the JSON object of ``crescendo run --json``."""
+    """The result of a run."""
 
     gradients: int
     rounds: int
@@ -201,8 +220,8 @@ class Result:
         return self.diverged or (None if self.doubt is None else self.doubt.says)
 
     def as_json(self) -> Row:
-        names = list(Result.__dataclass_fields__)
-        found = {name: getattr(self, name) for name in names[: names.index("model")]}
+        """Return the JSON object of ``crescendo run --json``."""
+        found = {name: getattr(self, name) for name in _IN_JSON}
         if self.privacy is not None:
             cost = {"noise_free_accuracy": self.noise_free["accuracy"]} if self.noise_free is not None else {}
             found["privacy"] = {**self.privacy, **cost}
