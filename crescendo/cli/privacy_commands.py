@@ -129,51 +129,55 @@ def _account(
 ) -> None:
     """Show the privacy cost of a run, of other libraries' events or of a data set's ledger, or export the events."""
     with one_sentence():
-        what = named[0] if named else None
+        files = named or []
         if registry or register is not None or forget is not None:
             alone = (registry, register is not None, forget is not None).count(True) == 1
-            if not alone or named or overrides or (delta, ledger, close, export, client) != (None,) * 5:
+            if not alone or files or overrides or (delta, ledger, close, export, client) != (None,) * 5:
                 raise ConfigError("--registry, --register LEDGER and --forget LEDGER each go alone, or with --json")
             _registry(register, forget, as_json)
-            return
-        if named is not None and len(named) > 1:
+        elif len(files) > 1:
             if ledger is not None or close is not None or export is not None or client is not None or overrides:
                 raise ConfigError("several runs are added up unchanged; leave out all options but --delta and --json")
-            _add_up(named, delta, as_json)
-            return
-        if (what is None) == (ledger is None):
-            raise ConfigError(
-                "name one thing to account for: a run file, the folder of a run, --ledger FILE or --registry"
-            )
-        if client is not None and (export is None or what is None):
-            raise ConfigError("--client selects the events that --export prints of a run; leave --client out here")
-        if overrides and what is not None and (what.is_dir() or _holds_events(what)):
-            raise ConfigError(
-                "--set changes a run file, and this is not one; for a run, name its config.toml instead of its folder"
-            )
-        if close is not None:
-            _close(ledger, close, delta is not None or export is not None, as_json)
-            return
-        if export is not None and delta is not None:
-            raise ConfigError("--export prints events, which have no delta; leave --delta out")
-        if export is not None:
-            _export(what, ledger, overrides or [], export, client)
-            return
-        if ledger is not None:
-            _ledger(ledger, delta, as_json)
-            return
-        assert what is not None
-
-        from crescendo.cli.show import show_privacy as show
-        from crescendo.runs.statements import Statement
-
-        with show.progress("Accounting") as progress:
-            found = _statement(what, overrides or [], delta, progress)
-        if as_json:
-            print_json(found.to_json())
+            _add_up(files, delta, as_json)
         else:
-            printer = show.PrivacyPrinter()
-            printer.statement(found) if isinstance(found, Statement) else printer.events(found)
+            what = files[0] if files else None
+            _check_one(what, ledger, client, export, overrides or [])
+            if close is not None:
+                _close(ledger, close, delta is not None or export is not None, as_json)
+            elif export is not None:
+                _export(what, ledger, overrides or [], delta, export, client)
+            elif ledger is not None:
+                _ledger(ledger, delta, as_json)
+            elif what is not None:
+                _state(what, overrides or [], delta, as_json)
+
+
+def _check_one(
+    what: Path | None, ledger: Path | None, client: str | None, export: str | None, overrides: list[str]
+) -> None:
+    """Refuse anything but one run file, run, file of events or ledger, and options that are not for it."""
+    if (what is None) == (ledger is None):
+        raise ConfigError("name one thing to account for: a run file, the folder of a run, --ledger FILE or --registry")
+    if client is not None and (export is None or what is None):
+        raise ConfigError("--client selects the events that --export prints of a run; leave --client out here")
+    if overrides and what is not None and (what.is_dir() or _holds_events(what)):
+        raise ConfigError(
+            "--set changes a run file, and this is not one; for a run, name its config.toml instead of its folder"
+        )
+
+
+def _state(what: Path, overrides: list[str], delta: float | None, as_json: bool) -> None:
+    """Print the privacy cost of one run file, run or file of events."""
+    from crescendo.cli.show import show_privacy as show
+    from crescendo.runs.statements import Statement
+
+    with show.progress("Accounting") as progress:
+        found = _statement(what, overrides, delta, progress)
+    if as_json:
+        print_json(found.to_json())
+    else:
+        printer = show.PrivacyPrinter()
+        printer.statement(found) if isinstance(found, Statement) else printer.events(found)
 
 
 @commands.command(
@@ -296,6 +300,7 @@ def _audit_run_file(file: Path, runs: int, overrides: list[str], thorough: bool,
 
 
 def _add_up(named: list[Path], delta: float | None, as_json: bool) -> None:
+    """Print the privacy cost of several run files or runs together."""
     from crescendo.cli.show import show_privacy as show
     from crescendo.runs.added_runs import AddedRuns
 
@@ -314,6 +319,7 @@ def _add_up(named: list[Path], delta: float | None, as_json: bool) -> None:
 
 
 def _ledger(path: Path, delta: float | None, as_json: bool) -> None:
+    """Print what a ledger has promised and charged."""
     from crescendo.cli.show import show_privacy as show
     from crescendo.storage.ledger.open_ledger import open_ledger
 
@@ -328,6 +334,7 @@ def _ledger(path: Path, delta: float | None, as_json: bool) -> None:
 
 
 def _registry(register: Path | None, forget: Path | None, as_json: bool) -> None:
+    """List the registered ledgers, register one, or forget one."""
     from crescendo.storage.registry.registry_upkeep import forget_ledger, register_apart, registered_ledgers
 
     if register is None and forget is None:
@@ -344,6 +351,7 @@ def _registry(register: Path | None, forget: Path | None, as_json: bool) -> None
 
 
 def _close(path: Path | None, federation: str, more: bool, as_json: bool) -> None:
+    """Close a federation in a ledger."""
     from crescendo.cli.show import show_privacy as show
     from crescendo.storage.ledger.closing import close_federation
 
@@ -356,7 +364,13 @@ def _close(path: Path | None, federation: str, more: bool, as_json: bool) -> Non
         show.PrivacyPrinter().closed(found.says, found.after)
 
 
-def _export(what: Path | None, ledger: Path | None, overrides: list[str], format: str, client: str | None) -> None:
+def _export(
+    what: Path | None, ledger: Path | None, overrides: list[str], delta: float | None, format: str, client: str | None
+) -> None:
+    """Print the events of a run, of a file or of a ledger for another library."""
+    if delta is not None:
+        raise ConfigError("--export prints events, which have no delta; leave --delta out")
+
     from crescendo.cli.show.show_privacy import progress
     from crescendo.storage.ledger.open_ledger import open_ledger
     from crescendo_dp.interchange import WRITERS, Foreign
