@@ -21,6 +21,7 @@ from pathlib import Path
 from random import Random
 from typing import Any, Self
 
+from crescendo.storage.journal.segments import OPENING
 from tests.network.virtual.process import Killed, Process, current
 from tests.network.virtual.threads import sleep
 
@@ -200,7 +201,7 @@ class Disk:
         current()
         content = path.read_bytes()  # FileNotFoundError if it is not there
         self.step()
-        if path.name.startswith("journal-"):  # pruned: the checks at the end need it
+        if path.name.startswith("journal-") and len(content) > OPENING.size:  # pruned: the checks at the end need it
             (self.folder / "archive").mkdir(exist_ok=True)
             (self.folder / "archive" / path.name).write_bytes(content)
         path.unlink()
