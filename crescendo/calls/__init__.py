@@ -1,1 +1,1 @@
-"""What a Python program calls: records or a run file in, the common keys of a run as plain keywords."""
+"""The Python calls: they take records or a run file, and the common keys of a run as plain keywords."""

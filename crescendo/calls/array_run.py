@@ -1,4 +1,4 @@
-"""The run file of records in memory: a default for every key, none of them read off the records of a private run."""
+"""The run file for records in memory: a default for every key; a private run's defaults do not depend on its records."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from crescendo.objectives.objective_kinds import OBJECTIVES
 Raw = dict[str, Any]
 CLIENTS = 5
 EPOCHS = 5  # gradients for each training record
-FEW_EPOCHS, FEW_GRADIENTS = 20, 10_000  # of a small table, which takes no time and more passes
+FEW_EPOCHS, FEW_GRADIENTS = 20, 10_000  # for a small table, whose passes are fast
 ROUNDS = 20
 PRIVATE_ROUNDS = 100
 CLIP = 1.0
-MOST_CLASSES = 100  # more different numbers than that are amounts
+MOST_CLASSES = 100  # more different numbers count as amounts
 LENGTH_KEYS = ("epochs", "gradients", "rounds", "sizes")  # any two of gradients, rounds and sizes determine the third
 
 
 def run_file(data: Dataset, keys: Mapping[str, Any], objective: Any, many: int | None = None) -> Raw:
-    """A whole run file for ``data`` and a model of the program's own, or an objective's name, or None for the usual one.
+    """Return a whole run file for ``data`` and a user's model, an objective's name, or None for the usual objective.
 
-    ``many`` is the number of clients that the records come with. What ``keys`` say of length and sizes is in it already; the
-    others are the caller's to put over it.
+    ``many`` is the number of clients with whom the records come. The file includes the length and sizes from ``keys``; the caller
+    puts the other keys over it.
     """
     clients, private = keys.get("clients", CLIENTS if many is None else many), is_private(keys)
     kind = objective if isinstance(objective, str) else _usual(len(data.classes))
@@ -48,13 +48,13 @@ def run_file(data: Dataset, keys: Mapping[str, Any], objective: Any, many: int |
     raw["schedule"] = _schedule(records, keys, PRIVATE_ROUNDS if private else ROUNDS, epochs)
     whole_updates = (
         keys.get("mechanism") == "batch-clip" and "norm_bound" not in keys
-    )  # whose clip says nothing of records
+    )  # its clip does not bound records
     if not smooth or whole_updates or isinstance(keys.get("clip"), list):
         raw["schedule"]["steps"] = _plain_steps(raw["schedule"], clients, private)
     if not private and "gradients" in raw["schedule"].keys() - keys.keys():
-        # of no matter here; but a run file is a start for others, and a private one must not rest on what was counted
+        # harmless here, but a later private run may start from this file and must not rest on counted numbers
         sized = "sizes" in keys and not lacks_scale(keys["sizes"])
-        steps = raw["schedule"]["steps"] != "auto"  # which is marked where it becomes numbers
+        steps = raw["schedule"]["steps"] != "auto"  # "auto" is marked when it becomes numbers
         counted = ["gradients", *([] if sized else ["sizes"]), *(["steps"] if steps else [])]
         raw["draft"] = {"looked_at": [f"schedule.{name}" for name in counted]}
     if private:
@@ -63,9 +63,9 @@ def run_file(data: Dataset, keys: Mapping[str, Any], objective: Any, many: int |
 
 
 def _more_clients(clients: float) -> float:
-    """What the usual passes are multiplied by where steps do not adapt: the mean of many clients moves less for each gradient.
+    """Return the factor on the usual passes if steps do not adapt: the mean of many clients moves less for each gradient.
 
-    On scikit-learn's digits a perceptron ends at 0.944 with 5 clients and, without this, at 0.886 with 20 and 0.802 with 50.
+    On scikit-learn's digits a perceptron ends at 0.944 with 5 clients; without the factor, at 0.886 with 20 and 0.802 with 50.
 
     >>> _more_clients(2), _more_clients(20)
     (1.0, 2.0)
@@ -74,7 +74,7 @@ def _more_clients(clients: float) -> float:
 
 
 def _schedule(records: int, keys: Mapping[str, Any], rounds: int, epochs: float) -> Raw:
-    """Some passes over the records, in rounds that grow linearly; what ``keys`` state of length and sizes takes their place."""
+    """Return a schedule of several passes in rounds that grow linearly, unless ``keys`` state a length and sizes."""
     asked = {name: keys[name] for name in LENGTH_KEYS if name in keys}
     passes = asked.pop("epochs", epochs)
     if "epochs" in keys and not _is_positive(passes):
@@ -104,7 +104,7 @@ def _schedule(records: int, keys: Mapping[str, Any], rounds: int, epochs: float)
 
 
 def _no_sizes(given: object) -> str:
-    """The sentence about sizes that are no table, with the table that was probably meant.
+    """Return the error for sizes that are not a table, with the table that was probably meant.
 
     >>> _no_sizes(64)
     'sizes=64 does not say how sizes go on; rounds of 64 gradients over all clients are sizes={"kind": "constant", "size": 64}'
@@ -124,12 +124,12 @@ def _is_positive(value: object) -> bool:
 
 
 def _usual(classes: int) -> str:
-    """The objective for data of so many classes."""
+    """Return the usual objective for data with this number of classes."""
     return {0: "least-squares", 2: "logistic"}.get(classes, "softmax")
 
 
 def predicts_numbers(objective: Any) -> bool:
-    """Whether an objective, or that of this name, takes labels as numbers and no classes."""
+    """Return True if an objective, given itself or by name, predicts numbers rather than classes."""
     if isinstance(objective, str):
         return objective in OBJECTIVES and OBJECTIVES[objective].numbers
     return bool(getattr(getattr(objective, "traits", None), "numbers", False))
@@ -140,7 +140,7 @@ def _says_smoothness(model: Any) -> bool:
 
 
 def _plain_steps(schedule: Raw, clients: Any, private: bool) -> Raw:
-    """Steps for a model that does not say how smooth it is: a start, to be tuned. A private round is one step of them all."""
+    """Return steps for a model of unknown smoothness: a start, to be tuned. A private round is one step by all gradients."""
     gradients, rounds = _totals(schedule, clients)
     of_round = max(1.0, gradients / rounds / clients) if private and _is_positive(clients) else 1.0
     eta0 = (0.5 if private else 0.1) / of_round
@@ -148,7 +148,7 @@ def _plain_steps(schedule: Raw, clients: Any, private: bool) -> Raw:
 
 
 def _totals(schedule: Raw, clients: Any) -> tuple[int, int]:
-    """The gradients and the rounds of a run with this schedule; (1, 1) where the config will refuse it."""
+    """Return the gradients and the rounds of a run with this schedule; (1, 1) if the config will refuse it."""
     try:
         plain = {**schedule, "steps": {"kind": "constant", "eta": 1.0}}
         count = clients if isinstance(clients, int) else None
@@ -158,18 +158,18 @@ def _totals(schedule: Raw, clients: Any) -> tuple[int, int]:
         return 1, 1
 
 
-# -- privacy: what must be public is typed in ------------------------------------------------------------------------------
+# -- privacy: public facts are stated by the user --------------------------------------------------------------------------
 
 
 def is_private(keys: Mapping[str, Any]) -> bool:
-    """Do the keywords ask for privacy?"""
+    """Return True if the keywords ask for privacy."""
     return keys.get("mechanism", "none") != "none" or "epsilon" in keys or "sigma" in keys
 
 
 def stated_classes(y: Any) -> list[Any] | None:
-    """The classes that the type of the labels states by itself, whichever of them occur: those of bool, and of no other type.
+    """Return the classes that the type of the labels states, whichever of them occur: bool does, and no other type.
 
-    A categorical of pandas has categories, but ``astype("category")`` reads them off the records, and nothing tells if it did.
+    A pandas categorical has categories, but ``astype("category")`` reads them off the records, and the result does not show that.
 
     >>> import numpy as np
     >>> stated_classes(np.array([True, True])), stated_classes(np.array([0, 1]))
@@ -179,7 +179,7 @@ def stated_classes(y: Any) -> list[Any] | None:
 
 
 def are_numbers(y: Any) -> bool:
-    """Whether labels are numbers to be predicted: more than two with fractions, or more different ones than classes there are.
+    """Return True for labels to be predicted as numbers: more than two with fractions, or more values than classes allowed.
 
     >>> are_numbers(np.array([0.5, 1.2, 3.0])), are_numbers(np.array([0.0, 1.0, 2.0])), are_numbers(["a", "b"])
     (True, False, False)
@@ -196,7 +196,7 @@ def are_numbers(y: Any) -> bool:
 
 
 def check_public(call: str, keys: Mapping[str, Any], classes: Sequence[object] | None) -> None:
-    """ConfigError, with the line to write, if a private run lacks what no record may decide."""
+    """Refuse a private run that lacks a number or list that no record may decide, with the line to write."""
     missing: Raw = {}
     if "records" not in keys:
         missing["records"] = 1000
@@ -217,14 +217,14 @@ def check_public(call: str, keys: Mapping[str, Any], classes: Sequence[object] |
 
 
 def declared(records: Any, clients: Any) -> int:
-    """The records that all clients declare together; 1 for what the config will refuse."""
+    """Return the total of the clients' declared records; 1 for a declaration that the config will refuse."""
     counts = [records] * clients if isinstance(records, int) and isinstance(clients, int) else records
     sound = isinstance(counts, list) and counts and all(isinstance(count, int) and count > 0 for count in counts)
     return sum(counts) if sound else 1
 
 
 def usual_delta(records: Any) -> float:
-    """A power of ten at most a hundredth of 1/N, for the most records N that a client declares.
+    """Return a power of ten of at most a hundredth of 1/N, for the most records N that a client declares.
 
     >>> usual_delta(1000), usual_delta([200, 25_000]), usual_delta("many")
     (1e-05, 1e-07, 1e-05)

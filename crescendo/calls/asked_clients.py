@@ -1,4 +1,4 @@
-"""Whose records a call's are: how ``x``, ``clients`` and ``split`` say it together, and what the run file then says."""
+"""The clients of a call's records, from ``x``, ``clients`` and ``split`` together, and the run file's keys for them."""
 
 from __future__ import annotations
 
@@ -23,9 +23,10 @@ _COLUMN = "column:"
 
 @dataclass(frozen=True, eq=False)
 class AskedClients:
-    """Records with their labels, and ``whose`` as `crescendo.dataset` takes it: `Owners`, ids, a column's name or None.
+    """Records with their labels, and ``whose`` in a form for `crescendo.dataset`: `Owners`, ids, a column's name or None.
 
-    ``keys`` are the keywords, without what they said of that. ``stated`` is the number of clients where a person gave it.
+    ``keys`` are the keywords without those about clients that ``whose`` settles. ``stated`` is the number of clients, if a person
+    gave it.
     """
 
     x: Any
@@ -36,7 +37,7 @@ class AskedClients:
 
     @classmethod
     def of(cls, x: Any, y: Any, keys: Keys, private: bool, rule: str | None = None) -> Self:
-        """From the arguments of a call; ``rule`` is the split of a run file beside them. ConfigError for what disagrees."""
+        """Read a call's arguments; ``rule`` is the split of the run file given with them. Refuse arguments that disagree."""
         if isinstance(x, Dataset):
             return cls(x, y, None, keys, _number(keys.get("clients")))
         found, given, split = joined(x, y, private), keys.get("clients"), keys.get("split", rule)
@@ -52,10 +53,10 @@ class AskedClients:
             return replace(made, whose=given)._settled()
         several: Any = given
         if not (isinstance(several, list | tuple) or getattr(several, "shape", None) or hasattr(several, "__array__")):
-            return made  # which is no number of clients either
+            return made  # not a number of clients either: the config refuses it
         if found.x is None:
             raise UsageError(
-                "clients=ids says whose records in memory are; give these too, beside the run file: data=(x, y)"
+                "clients=ids assigns records in memory to clients; give these records with the run file, too: data=(x, y)"
             )
         _check_ids(keys, rule)
         from crescendo.data.memory.plain_arrays import as_array
@@ -68,14 +69,14 @@ class AskedClients:
 
     @property
     def features(self) -> Any:
-        """Records without the column of their clients."""
+        """The records without their client column."""
         named = isinstance(self.whose, str) and is_frame(self.x) and self.whose in self.x.columns
         return self.x.drop(columns=[self.whose]) if named else self.x
 
     def keys_for(self, call: str, made: Dataset, private: bool) -> tuple[Keys, int | None]:
-        """The keywords that say the split of ``made``, and how many clients there are; None where keywords alone say it.
+        """Return the keywords with the split of ``made``, and the number of its clients; None if keywords alone set them.
 
-        How many clients a private run has is part of what others see, so that it is not counted.
+        The number of clients of a private run is public, so it is never counted.
         """
         keys, column = self.keys, made.client_column
         if column is None or (isinstance(self.x, Dataset) and keys.keys() & {"clients", "split"}):
@@ -98,7 +99,7 @@ class AskedClients:
         return {**keys, "split": rule, **({} if stated is None else {"clients": stated})}, many
 
     def beside(self, call: str, config: Config, made: Dataset) -> Config:
-        """The run file beside which the records of ``made`` were given, with their clients in it."""
+        """Return the run file that was given with the records of ``made``, with their clients in it."""
         rule, private = config.clients.split, config.privacy.mechanism != "none"
         if (
             made.client_column is None

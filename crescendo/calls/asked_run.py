@@ -1,4 +1,4 @@
-"""What a call asks for: a run file or records in memory, with keywords put over the run file's keys."""
+"""The run that a call asks for: a run file or records in memory, with keywords put over the run file's keys."""
 
 from __future__ import annotations
 
@@ -56,13 +56,13 @@ _TABLES = (
     ".xls",
     ".json",
     ".npz",
-)  # what people name in place of a run file
+)  # files that people pass instead of a run file
 Data: TypeAlias = Dataset | tuple[Any, Any] | None
 
 
 @dataclass(frozen=True, eq=False)
 class AskedRun:
-    """A checked config, and the records and the model that a program has in memory instead of a file."""
+    """A checked config, with the records and the model that a program passes in memory."""
 
     config: Config
     data: Dataset | None
@@ -80,7 +80,7 @@ class AskedRun:
         name: str,
         keys: Mapping[str, Any],
     ) -> AskedRun:
-        """From the arguments of ``crescendo.<call>``, or UsageError in a sentence for what is neither run nor records."""
+        """Read the arguments of ``crescendo.<call>``; refuse arguments that are neither a run file nor records."""
         _check_overrides(overrides, keys)
         asked = known(keys, call)
         filed = (isinstance(run, Config | Path | str) or is_dictionary(run)) and not is_clients(run)
@@ -93,7 +93,7 @@ class AskedRun:
                 )
             if y is not None:
                 raise UsageError(
-                    f"y goes with x, as in crescendo.{call}(x, y); beside a run file records are data=(x, y) and a model is "
+                    f"y goes with x, as in crescendo.{call}(x, y); with a run file, records are data=(x, y) and a model is "
                     "objective=.."
                 )
             return cls._of_file(call, run, data, model, overrides, asked)
@@ -107,7 +107,7 @@ class AskedRun:
     ) -> AskedRun:
         if not isinstance(keys.get("test", 0.0), int | float | str):
             raise UsageError(
-                "beside a run file a test part of its own is part of the data: crescendo.dataset(x, y, test=..)"
+                "with a run file, give a separate test part with the data: crescendo.dataset(x, y, test=..)"
             )
         if data is not None and isinstance(run, Mapping) and "data" not in run:
             run = {**run, "data": {"source": data.name if isinstance(data, Dataset) else "arrays"}}
@@ -187,7 +187,7 @@ class AskedRun:
 
 
 def _check_overrides(overrides: Any, keys: Mapping[str, Any]) -> None:
-    """UsageError unless they are texts, each about a key that no keyword says."""
+    """Refuse overrides that are not texts, or that set a key for which a keyword was given."""
     if isinstance(overrides, str):
         raise UsageError(f"overrides is a list, here [{overrides!r}], not a text")
     if isinstance(overrides, Mapping):
@@ -201,7 +201,7 @@ def _check_overrides(overrides: Any, keys: Mapping[str, Any]) -> None:
 
 
 def _is_ours(model: Any) -> bool:
-    """Whether a model is a regression of ours, for which the size of features is a matter of speed and not of meaning."""
+    """Return True for one of our regressions, for which scaling the features changes the speed and not the model."""
     return model is None or isinstance(model, LinearModel) or (isinstance(model, str) and model in OBJECTIVES)
 
 
@@ -217,7 +217,7 @@ def _needed(call: str, given: Any) -> str:
 
 
 def _records(data: Any) -> tuple[Any, Any]:
-    """Records and labels beside a run file: a data set, a pair (x, y), or a list of clients."""
+    """Return the records and labels given with a run file: a data set, a pair (x, y), or a list of clients."""
     if data is None or isinstance(data, Dataset):
         return data, None
     if is_list_of_clients(data):
@@ -231,14 +231,14 @@ def _records(data: Any) -> tuple[Any, Any]:
 
 
 def _beside(asked: AskedClients, config: Config) -> Dataset:
-    """Records beside a run file, which says which classes there are and what share of them is for testing."""
+    """Return the records given with a run file, with the classes and the test share of the file."""
     if isinstance(asked.x, Dataset):
         return asked.x
     return _made(asked, config, config.data.test, config.privacy.mechanism != "none", config.numbers)
 
 
 def _check_numbers(x: Any, y: Any, keys: Mapping[str, Any]) -> None:
-    """ConfigError if a private run would have to look at records to make numbers of a data frame's columns."""
+    """Refuse a private run that would have to look at records to turn a data frame's columns into numbers."""
     label = y if isinstance(y, str) else None
     kinds = dict(x.dtypes) if is_frame(x) and "schema" not in keys else {}
     texts = [str(name) for name, kind in kinds.items() if getattr(kind, "kind", "O") not in "biuf" and name != label]
@@ -250,14 +250,14 @@ def _check_numbers(x: Any, y: Any, keys: Mapping[str, Any]) -> None:
 
 
 def _about_data(name: str, keys: Mapping[str, Any]) -> Config:
-    """What keywords say about the records, as a config that is about nothing else."""
+    """Return a config with only the keywords about records."""
     said = {key: value for key, value in keys.items() if key in _OF_ARRAYS - {"test"} or key == "seed"}
     one = {"rounds": 1, "sizes": {"kind": "constant", "size": 1}, "steps": {"kind": "constant", "eta": 1.0}}
     return read(put({"data": {"source": name}, "clients": {"count": 1}, "schedule": one}, said))
 
 
 def _made(asked: AskedClients, config: Config, test: Any, private: bool, numbers: bool) -> Dataset:
-    """Records and labels as the data set that a config asks for; labels that are ``numbers`` have no classes."""
+    """Return records and labels as the data set that a config asks for; with ``numbers`` the labels have no classes."""
     said = config.data
     classes = said.classes or (stated_classes(asked.y) if private else None)
     return dataset(
@@ -275,9 +275,9 @@ def _made(asked: AskedClients, config: Config, test: Any, private: bool, numbers
 
 
 def with_optimizer(model: Any, keys: Raw, filed: bool = False) -> tuple[Any, Raw]:
-    """The model with the ``optimizer`` of ``keys`` in it, or in the options of a network; ConfigError for one that takes none.
+    """Put the ``optimizer`` of ``keys`` into the model, or into a network's options; refuse it for a model without one.
 
-    A run file may name the model: then the file says whether it takes one.
+    If a run file names the model, reading the file checks that the model takes an optimizer.
     """
     if "optimizer" not in keys:
         return model, keys
@@ -299,7 +299,7 @@ def with_optimizer(model: Any, keys: Raw, filed: bool = False) -> tuple[Any, Raw
 
 
 def as_model(objective: Any, optimizer: Any = None) -> Any:
-    """A torch module, or a class of them, as an objective; anything else as it is."""
+    """Turn a torch module, or a class of them, into an objective; return anything else unchanged."""
     torch = sys.modules.get("torch")
     if torch is None:
         return objective

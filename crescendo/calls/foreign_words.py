@@ -1,6 +1,6 @@
-"""Words of Flower, Opacus, torch and scikit-learn, and what to write for each; a call that does not fit gets one sentence.
+"""Keywords of Flower, Opacus, torch and scikit-learn with their equivalents here, and one-sentence errors for wrong calls.
 
-Light to import: nothing but the standard library, so that every public name can be guarded by it.
+It imports only the standard library, so that every public function can use it cheaply.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _STEPS = 'the step size is steps={{"kind": "constant", "eta": {value}}}, or step
 _EPOCHS = "passes over the records are epochs={value}"
 _ROUNDS = "rounds over all clients are rounds={value}"
 _CLIENTS = "write clients={value}"
-_ALL_TAKE_PART = "every client takes part in every round, and a slow one holds nobody up; leave it out"
+_ALL_TAKE_PART = "every client takes part in every round, and a slow one does not delay the others; leave it out"
 _SIGMA = (
     'the noise of a round is sigma={value}, beside mechanism="minibatch", delta, clip, records and classes; or leave it out and '
     "state epsilon, from which the noise follows"
@@ -108,7 +108,7 @@ _TABLE: dict[str, str] = {
     'leave the intercept out by overrides=["objective.intercept=false"]': "fit_intercept intercept bias",
     _L2: "weight_decay reg reg_lambda lambda_ regularization l2_reg l2_penalty weight_l2",
     "the weight of the L2 term is l2=1/(C * N), for the C of scikit-learn and N training records": "C penalty l1_ratio",
-    "every record counts alike; weights=[2, 1, 1] weighs clients": "sample_weight class_weight client_weights",
+    "all records count equally; weights=[2, 1, 1] weighs clients": "sample_weight class_weight client_weights",
     "our regressions are trained by gradient steps; objective=\"mlp\" is a network, and its layers are "
     'overrides=["objective.options.hidden=[32]"]': "solver kernel hidden_layer_sizes hidden multi_class n_estimators max_depth",
     "how far a client may run ahead of the others is wait=1 (rounds); wait=0 is synchronous": "staleness asynchronous async_mode "
@@ -125,11 +125,11 @@ _TABLE: dict[str, str] = {
     "label labels target y target_column label_column target_col y_train",
 }  # fmt: skip
 _REMEDIES = {word: remedy for remedy, words in _TABLE.items() for word in words.split()}
-_LEFT_OUT = frozenset({_FIRST, _NO_CODE})  # whose value is not for a sentence
+_LEFT_OUT = frozenset({_FIRST, _NO_CODE})  # their values do not belong in a sentence
 
 
 def remedy(call: str, name: str, value: object) -> str | None:
-    """Return what to write in place of a keyword that another library has; None for a word of none.
+    """Return the equivalent of another library's keyword; None for an unknown word.
 
     >>> remedy("simulate", "lr", 0.1)
     'the step size is steps={"kind": "constant", "eta": 0.1}, or steps="auto", which chooses it and is the default'
@@ -141,7 +141,7 @@ def remedy(call: str, name: str, value: object) -> str | None:
 
 
 def no_keyword(call: str, name: str, value: object, known: Collection[str]) -> UsageError:
-    """Return the error about a keyword that a call does not have, with what to write in its place."""
+    """Return the error about a keyword that a call does not have, with a word to use instead."""
     said = remedy(call, name, value)
     near = difflib.get_close_matches(name, known, n=1)
     if said is None or not ("steps" in known or any(f"{one}=" in said for one in known)):  # a word for another call
@@ -151,9 +151,9 @@ def no_keyword(call: str, name: str, value: object, known: Collection[str]) -> U
 
 
 def in_a_sentence(call: str, more: Collection[str] = ()) -> Callable[[_Function], _Function]:
-    """Refuse in one sentence what a public function is not called with, where Python has a TypeError of its own.
+    """Refuse wrong arguments of a public function in one sentence, instead of Python's TypeError.
 
-    ``more`` are keywords that it takes beside those of its signature.
+    ``more`` are keywords that it takes in addition to its signature.
     """
 
     def guard(function: _Function) -> _Function:

@@ -1,4 +1,4 @@
-"""Keywords of a call: each stands for one key of the run file, so that a script can grow into a file.
+"""Keywords of a call: each sets one key of the run file, so that a script can grow into a file.
 
 >>> put({"schedule": {"rounds": 5}}, {"clients": 3, "gradients": 900, "wait": 0})
 {'schedule': {'gradients': 900, 'wait': {'rounds': 0}}, 'clients': {'count': 3}}
@@ -20,7 +20,7 @@ _LENGTHS = ("gradients", "gradients_per_client", "rounds")
 
 
 class RunKeys(TypedDict, total=False):
-    """The common keys of a run; `PATHS` says where each stands in a run file, and docs/run_file.md what it may be."""
+    """The common keys of a run; `PATHS` lists their places in a run file, and docs/run_file.md their values."""
 
     clients: int | Sequence[Any] | str
     split: str
@@ -90,7 +90,7 @@ _SHORT = {"wait": ("rounds", int), "timing": ("preset", str)}  # a value that st
 
 
 def known(keys: Mapping[str, Any], call: str) -> Raw:
-    """The keywords with a value, as plain data; UsageError for one that is none."""
+    """Return the keywords with a value, as plain data; refuse an unknown keyword."""
     for name in keys:
         if name not in PATHS:
             raise no_keyword(call, name, keys[name], PATHS)
@@ -107,7 +107,7 @@ def known(keys: Mapping[str, Any], call: str) -> Raw:
 
 
 def _kept(name: str, value: Any) -> Any:
-    """Records and ids of clients as they are, since lists of Python lose their types; all else as plain data."""
+    """Return records and client ids unchanged, since Python lists would lose their types, and any other value as plain data."""
     if name in ("test", "clients"):
         return value.item() if getattr(value, "shape", None) == () else value
     found = plain(value)
@@ -117,7 +117,7 @@ def _kept(name: str, value: Any) -> Any:
 
 
 def plain(value: Any) -> Any:
-    """Numbers and lists of numpy as those of Python; all else as it is.
+    """Convert numpy numbers and lists to Python's; return any other value unchanged.
 
     >>> import numpy as np
     >>> plain(np.int64(3)), plain(np.array([1.0, 2.0])), plain((np.float64(1), "a"))
@@ -129,7 +129,7 @@ def plain(value: Any) -> Any:
 
 
 def put(raw: Mapping[str, Any], keys: Mapping[str, Any]) -> Raw:
-    """A run file's tables with the keywords put over them; a length takes the place of another length."""
+    """Return a run file's tables with the keywords put over them; one length replaces another."""
     found: Raw = {name: dict(table) if isinstance(table, Mapping) else table for name, table in raw.items()}
     if any(name in keys for name in _LENGTHS) and isinstance(found.get("schedule"), dict):
         for name in _LENGTHS:
@@ -147,7 +147,7 @@ def put(raw: Mapping[str, Any], keys: Mapping[str, Any]) -> Raw:
 
 
 def spelled_out(function: _Function) -> _Function:
-    """Let ``help`` and notebooks show every keyword by name in place of ``**keys``; refuse in a sentence what does not fit."""
+    """Let ``help`` and notebooks show every keyword instead of ``**keys``; refuse wrong arguments in a sentence."""
     function = in_a_sentence(function.__name__, PATHS)(function)
     shown = inspect.signature(function)
     fixed = [one for one in shown.parameters.values() if one.kind is not inspect.Parameter.VAR_KEYWORD]

@@ -1,4 +1,4 @@
-"""A finished federation as `crescendo.load` gives it: its last model, with its terms' schema, classes and labels."""
+"""A finished federation from `crescendo.load`: its last model, with its terms' schema, classes and labels."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from crescendo.views import html_table, text_table
 
 
 class LoadedFederation(LoadedModel):
-    """A finished federation. No party of it saw the records of all, so that it has no loss and no accuracy of its own."""
+    """A finished federation. No party saw the records of all, so there is no loss and no accuracy for the whole."""
 
     def __init__(self, found: FinishedFederation, objective: Any = None) -> None:
         self._found, self._given = found, as_model(objective)
@@ -40,7 +40,7 @@ class LoadedFederation(LoadedModel):
         return html_table(self._facts())
 
     def summary(self) -> str:
-        """What was learned, from what and on what terms, a line for each fact."""
+        """Return the model, its features and its terms, one line per fact."""
         return text_table(self._facts())
 
     @property
@@ -54,12 +54,12 @@ class LoadedFederation(LoadedModel):
 
     @property
     def federation(self) -> str:
-        """Its name, which stands in every ledger."""
+        """Its name, which every ledger holds."""
         return self._found.agreed.federation
 
     @property
     def terms(self) -> str:
-        """The SHA-256 of the terms that it was trained under."""
+        """The SHA-256 of its terms."""
         return self._found.agreed.digest
 
     @property
@@ -69,32 +69,32 @@ class LoadedFederation(LoadedModel):
 
     @property
     def classes(self) -> tuple[Label, ...]:
-        """The labels that the model tells apart, as the terms name them; none where it predicts numbers."""
+        """The labels that the model predicts, as the terms name them; empty if it predicts numbers."""
         return self._found.classes
 
     @property
     def metrics(self) -> list[Row]:
-        """No model was measured."""
+        """Empty, since no model was measured."""
         return []
 
     @property
     def loss(self) -> None:
-        """Not known: no party saw the records of all."""
+        """None, since no party saw the records of all."""
 
     @property
     def accuracy(self) -> None:
-        """Not known either; `score` measures the model on records of yours."""
+        """None, since no party saw the records of all; `score` measures the model on your records."""
 
     @property
     def rounds(self) -> int:
-        """Rounds of the whole run."""
+        """The number of rounds of the whole run."""
         return self._found.agreed.terms.rounds
 
     @cached_property
     def privacy(self) -> Row | None:
-        """What the terms cost the client that spends most, by their certificate; None for a federation without privacy.
+        """The privacy cost of the client that spends most under the terms; None for a federation without privacy.
 
-        Accounting takes some seconds. What a client spent in all stands in its own ledger.
+        Accounting takes some seconds. A client's total spending is in its ledger.
         """
         agreed = self._found.agreed
         if agreed.certificate is None or agreed.delta is None:
@@ -110,12 +110,12 @@ class LoadedFederation(LoadedModel):
         return self._objective(), kept, found.classes
 
     def _objective(self) -> Objective:
-        """What was trained, with no code but ours and what the caller gave."""
+        """Rebuild the trained objective from our code and the caller's only."""
         found, given, goal = self._found, self._given, self._found.agreed.objective
         if not isinstance(goal, Described):
             return goal
         ours = name_of(goal.kind)
-        if given is None and ours is not None:  # the code is ours, and only its sizes are the terms' to say
+        if given is None and ours is not None:  # our code: the terms supply only its sizes
             check_sizes(goal.options, goal.features, goal.size)
             given = ours
         if given is None or isinstance(given, str):

@@ -1,4 +1,4 @@
-"""A trained model with all that is needed to ask it about new records: what a loaded run and a loaded federation share."""
+"""A trained model that can predict new records: the common base of a loaded run and a loaded federation."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from crescendo.runs import result_view
 
 @dataclass(frozen=True, eq=False)
 class Answers:
-    """What a model says of some records: a label or number for each, what it is worth where labels are known, and notes."""
+    """A model's predictions for some records, its score on those with known labels, and notes."""
 
     predictions: Array
     score: Measured | None
@@ -33,12 +33,12 @@ class Answers:
 
 
 class LoadedModel(ABC):
-    """A trained model that can be asked about records."""
+    """A trained model that can predict records."""
 
     @property
     @abstractmethod
     def place(self) -> Path:
-        """Where it was loaded from."""
+        """The folder or file from which it was loaded."""
 
     @property
     @abstractmethod
@@ -47,20 +47,20 @@ class LoadedModel(ABC):
 
     @abstractmethod
     def _known(self) -> tuple[Objective, LearnedRecords, tuple[Label, ...]]:
-        """The objective, how the records look that it learned from, and its classes; an error, in a sentence, without them."""
+        """Return the objective, the form of its training records, and its classes; refuse if they are not stored."""
 
     def predict(self, x: Any) -> Array:
-        """The label, as it was written, that the trained model gives each row of ``x``: an array, data frame, tensor or file.
+        """Predict the label, as it was written, of each row of ``x``: an array, data frame, tensor or file.
 
-        A data frame, or a file of a table, has the columns of the table that was trained on, in any order and with or without the
-        label's: texts, missing cells and numbers of any size become features as they did in training.
+        A data frame, or a file of a table, needs the columns of the training table, in any order, with or without the label:
+        texts, missing cells and numbers of any size become features as they did in training.
         """
         return self.answers(x).predictions
 
     def score(self, x: Any, y: Any = None) -> dict[str, Any]:
-        """What the model is worth on records with labels: its accuracy (or rmse and R²), beside the best constant answer's.
+        """Return the model's score on records with labels, accuracy (or rmse and R²), and that of the best constant prediction.
 
-        ``y`` are the labels, or the column that has them; it may be left out where the table of the training named that column.
+        ``y`` holds the labels or names their column; it may be left out if training named that column.
         """
         found = self.answers(x, y).score
         if found is None:
@@ -70,7 +70,7 @@ class LoadedModel(ABC):
         return found.plain()
 
     def answers(self, x: Any, y: Any = None) -> Answers:
-        """What `predict` gives, with a score over those records whose label is known."""
+        """Return the predictions of `predict`, with a score over the records whose label is known."""
         if not np.isfinite(self.model).all():
             raise UsageError(
                 f"the model in {self.place} has numbers that are not finite: the run diverged, or the file was changed"
@@ -99,7 +99,7 @@ class LoadedModel(ABC):
 def _scored(
     goal: Objective, model: Floats, records: Records, labels: Column, classes: tuple[Label, ...]
 ) -> tuple[Measured | None, tuple[str, ...]]:
-    """The score over the records whose label the model can give, and a note about the others."""
+    """Return the score over the records whose label the model knows, and a note about the others."""
     if labels.ndim != 1 or len(labels) != len(records):
         raise DataError(
             f"there are {len(records):,} records, and labels of shape {labels.shape}; one label a record is needed"
@@ -114,16 +114,16 @@ def _scored(
         return Measured.of(goal, model, replace(records, y=y)), ()
     some = f"{int(np.count_nonzero(~known)):,} of {len(records):,} records have a label that the model does not know"
     if not known.any():
-        return None, (f"{some}, so that there is no score",)
+        return None, (f"{some}, so there is no score",)
     rows = np.flatnonzero(known)
     measured = Measured.of(goal, model, replace(records.take(rows), y=y[rows]))
     return measured, (f"{some}, and count in no score",)
 
 
 def check_sizes(options: Mapping[str, Any], features: int, most: int) -> None:
-    """DataError for a network that would have more numbers than the model has: two layers side by side have a number a pair."""
+    """Refuse a network larger than the model: two neighbouring layers have one number for each pair of their units."""
     hidden = options.get("hidden", 1)
     widths = [features, *(hidden if isinstance(hidden, list | tuple) else [hidden]), options.get("classes", 1)]
     whole = all(type(width) is int and width > 0 for width in widths)
     if not whole or any(a * b > most for a, b in itertools.pairwise(widths)):
-        raise DataError("the run file's objective.options do not fit the model beside it; run it again")
+        raise DataError("the run file's objective.options do not fit the model in the same folder; run it again")

@@ -1,4 +1,4 @@
-"""`crescendo.load`: a run's folder or a finished federation in, its numbers and its trained model out."""
+"""`crescendo.load`: reads a run's folder or a finished federation, and returns its numbers and its trained model."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from crescendo.views import html_lines, html_table, text_table
 
 
 class LoadedRun(LoadedModel):
-    """A run that ended some time ago, as its folder tells: what `Result` has, but for records, clients and the trace."""
+    """A finished run, read from its folder: like `Result`, but without records, clients and the trace."""
 
     def __init__(self, stored: StoredRun, objective: Any = None) -> None:
         self._stored, self._given = stored, as_model(objective)
@@ -47,7 +47,7 @@ class LoadedRun(LoadedModel):
         return html_table(self._facts()) + html_lines(self._mind())
 
     def summary(self) -> str:
-        """What the run gave, a line for each fact."""
+        """Return the run's results, one line per fact."""
         return "\n".join([text_table(self._facts()), *self._mind()])
 
     @property
@@ -71,56 +71,56 @@ class LoadedRun(LoadedModel):
 
     @property
     def classes(self) -> tuple[Any, ...]:
-        """The labels that the model tells apart, as they were written; none where it predicts numbers."""
+        """The labels that the model predicts, as they were written; empty if it predicts numbers."""
         return self._stored.classes or ()
 
     @property
     def metrics(self) -> list[Row]:
-        """The measured models, a dictionary each."""
+        """The measured models, one dictionary each."""
         return self._stored.metrics
 
     @property
     def history(self) -> Any:
-        """The measured models, one a row: a pandas DataFrame where pandas is installed, else a list of dictionaries."""
+        """The measured models, one per row: a pandas DataFrame if pandas is installed, otherwise a list of dictionaries."""
         return result_view.history(self.metrics)
 
     @property
     def privacy(self) -> Row | None:
-        """What the run spent, None for one without privacy."""
+        """The run's privacy spending; None for a run without privacy."""
         return self._stored.privacy
 
     @property
     def references(self) -> References:
-        """What the scores are held against: the commonest class and, where it was cheap, a pooled fit without privacy."""
+        """Baselines for the scores: the commonest class and, if it was cheap, a pooled fit without privacy."""
         return self._stored.references
 
     @property
     def loss(self) -> float | None:
-        """Of the last model, on the training records."""
+        """The last model's loss on the training records."""
         return self.metrics[-1]["loss"]  # type: ignore[no-any-return]
 
     @property
     def accuracy(self) -> float | None:
-        """Of the last model, on the test part."""
+        """The last model's accuracy on the test part."""
         return self.metrics[-1].get("accuracy")
 
     @property
     def rounds(self) -> int:
-        """Rounds that were completed."""
+        """The number of completed rounds."""
         return int(self.metrics[-1]["k"])
 
     @property
     def gradients(self) -> int:
-        """Gradients over all clients."""
+        """The number of gradients over all clients."""
         return int(self.metrics[-1]["gradients"])
 
     @property
     def diverged(self) -> str | None:
-        """The sentence about a run whose last loss is above its first, or no number."""
+        """A sentence if the run's last loss is above its first or not a number; None otherwise."""
         return divergence(self.metrics[0]["loss"], self.loss, self.config.schedule.steps, None)
 
     def plot(self, against: str = "gradients") -> Any:
-        """Accuracy as a plotly figure, against gradients, k (rounds), seconds or bytes."""
+        """Return a plotly figure of accuracy against gradients, k (rounds), seconds or bytes."""
         return result_view.plot(self.metrics, self.config.data.source, against)
 
     def _known(self) -> tuple[Objective, LearnedRecords, tuple[Label, ...]]:
@@ -133,13 +133,13 @@ class LoadedRun(LoadedModel):
         return self._objective(kept, len(stored.classes)), kept, stored.classes
 
     def _objective(self, kept: LearnedRecords, classes: int) -> Objective:
-        """What was trained, with no code but ours and what the caller gave."""
+        """Rebuild the trained objective from our code and the caller's only."""
         stored, given = self._stored, self._given
         kind = OBJECTIVES.get(stored.trained)
         if kind is not None:
             return kind.make(kept.features, classes, 0.0, stored.intercept, "float64")
         asked, sample = self.config.objective, made_up_records(kept.features, classes, kept.shape)
-        if given is None and is_net(asked.kind):  # the code is ours, and only its sizes are the folder's to say
+        if given is None and is_net(asked.kind):  # our code: the folder supplies only its sizes
             check_sizes(asked.options, kept.features, len(stored.model))
             given = asked.kind
         if given is None:
@@ -157,7 +157,7 @@ class LoadedRun(LoadedModel):
 
     def _facts(self) -> list[tuple[str, str, str]]:
         stored, kept = self._stored, self._stored.records
-        kind = self.config.objective.kind  # which says nothing of a model that a program gave
+        kind = self.config.objective.kind  # meaningless for a model that a program passed
         name = stored.trained if stored.trained != "own" or kind in OBJECTIVES else kind
         learned = "" if kept is None else result_view.learned(kept.features, len(self.classes))
         clients = self.config.clients.count or 0
@@ -166,20 +166,21 @@ class LoadedRun(LoadedModel):
         )
 
     def _mind(self) -> list[str]:
-        return [] if self.diverged is None else [f"Mind: {self.diverged}."]
+        return [] if self.diverged is None else [f"Note: {self.diverged}."]
 
 
 @in_a_sentence("load")
 def load(run: Path | str, *, objective: Any = None) -> LoadedRun | LoadedFederation:
-    """The run in the folder ``run``, which `simulate` (``out=``) or ``crescendo run`` made: its numbers and its trained model.
+    """Load the run in the folder ``run``, written by `simulate` (``out=``) or ``crescendo run``: its numbers and its model.
 
-    Or a finished federation: the folder of its server or of one of its clients, or the file ``model.npz`` of either.
+    ``run`` may also be a finished federation: the folder of its server or of one of its clients, or the file ``model.npz`` of
+    either.
 
-    ``load("runs/mine-1").predict(frame)`` gives labels as they were written. A data frame has the columns of the table that was
-    trained on; the run's own schema, categories and ranges make features of them.
+    ``load("runs/mine-1").predict(frame)`` returns labels as they were written. A data frame needs the columns of the training
+    table; the run's schema, categories and ranges turn them into features.
 
-    Nothing in the folder is run or unpickled, so that it may come from anyone. A model of your own is therefore yours to give, as
-    ``objective``: what `simulate` takes, or the text "file.py:Name" of a file that you trust.
+    Nothing in the folder is run or unpickled, so it may come from anyone. If you trained your own model, pass it as
+    ``objective``: any objective that `simulate` takes, or the text "file.py:Name" of a file that you trust.
 
     >>> import tempfile, crescendo, numpy as np
     >>> x = np.random.default_rng(0).normal(size=(200, 2))

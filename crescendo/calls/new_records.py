@@ -1,4 +1,4 @@
-"""Records that a trained model is asked about: rows in memory or a file of them, with their labels where they have some."""
+"""New records for a trained model: rows in memory or in a file, with their labels if they have any."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _DEALT_WITH = "an array, a data frame, a tensor, or the path of a file"
 
 @dataclass(frozen=True, eq=False)
 class NewRecords:
-    """Rows as they were given, the labels beside them, and what to note about them."""
+    """Rows as they were given, their labels, and notes about them."""
 
     x: Any
     labels: Column | None = None
@@ -36,9 +36,9 @@ class NewRecords:
 
     @classmethod
     def of(cls, x: Any, schema: Schema | None, names: tuple[str, ...], features: int, label: str | None) -> NewRecords:
-        """Rows for a model of so many ``features``, which a table gives by ``schema`` or by ``names``.
+        """Read rows for a model with ``features`` features; a table supplies them by ``schema`` or by ``names``.
 
-        ``label`` is the column that may have labels; rows have none where it is not there.
+        ``label`` is the column that may hold labels; without it the rows have none.
         """
         if isinstance(x, str | os.PathLike):
             return _of_file(Path(x), schema, names, features, label)
@@ -69,7 +69,7 @@ def _of_file(path: Path, schema: Schema | None, names: tuple[str, ...], features
         )
     if file.kind == "npz":
         return _of_npz(file)
-    if file.kind == "libsvm":  # past the cache, which is no place for somebody's records
+    if file.kind == "libsvm":  # bypass the cache, which is no place for private records
         return NewRecords(*libsvm.parse(file.content, str(path), features))
     raw = file.read(None, None, None, test=False)
     return NewRecords(raw.x, raw.y)
@@ -97,7 +97,7 @@ def _of_table(
 
 
 def _unknown(schema: Schema, table: Table) -> Iterator[str]:
-    """What a schema was not made for: many cells of any column, and each category that no record of training could have had."""
+    """Warn about cells for which the schema was not made: many in one column, and any category that it does not list."""
     columns = [column for column in schema.columns if column.name in table.columns]
     told = list(about_schema(Schema(tuple(columns)), table)) if columns and table.rows else []
     yield from told
@@ -117,7 +117,7 @@ def _becomes(column: CategoryColumn) -> str:
 
 
 def _of_npz(file: RecordFile) -> NewRecords:
-    """The array ``x`` (or the only one), and ``y`` where it is there."""
+    """Read the array ``x`` (or the only array), and ``y`` if there is one."""
     arrays = npz_arrays(file.content, str(file.path))
     at = next((name for name in _X if name in arrays), None)
     if at is None and len(arrays) == 1:

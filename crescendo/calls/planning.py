@@ -1,4 +1,4 @@
-"""`crescendo.plan`: the planner of `crescendo_dp`, and its plan as a notebook shows and plots it."""
+"""`crescendo.plan`: the planner of `crescendo_dp`, with a table and a figure of the plan for notebooks."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class NotebookPlan(Plan):
 
     @classmethod
     def of(cls, found: Plan) -> Self:
-        """Return the same plan, to be shown."""
+        """Return the same plan with its notebook views."""
         return cls(**{field.name: getattr(found, field.name) for field in fields(found)})
 
     def _repr_html_(self) -> str:

@@ -1,4 +1,4 @@
-"""`crescendo.schedule`: what a run would start from, without running it: its rounds, its certificate and what privacy costs."""
+"""`crescendo.schedule`: a run's rounds, certificate and privacy cost, without running it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _FIRST = 12  # rounds that are shown
 
 @dataclass(frozen=True, eq=False, repr=False)
 class CertifiedRun:
-    """A run that may start: everything was certified, and nothing has been run."""
+    """A run that is certified but not started."""
 
     config: Config
     agreement: Agreement
@@ -29,7 +29,7 @@ class CertifiedRun:
 
     @property
     def certificate(self) -> ScheduleCertificate:
-        """Of the schedule."""
+        """The certificate of the schedule."""
         return self.agreement.schedule
 
     @property
@@ -38,12 +38,12 @@ class CertifiedRun:
 
     @property
     def sizes(self) -> list[int]:
-        """Gradients of each round, over all clients."""
+        """The gradients of each round, over all clients."""
         return [self.agreement.terms.sizes(i) for i in range(self.rounds)]
 
     @property
     def steps(self) -> list[float]:
-        """The step size that each round begins with."""
+        """The step size at the start of each round."""
         terms = self.agreement.terms
         return [float(terms.steps.at(terms.before(i))) for i in range(self.rounds)]
 
@@ -71,12 +71,12 @@ class CertifiedRun:
         return html_lines([repr(self)]) + html_table(self._rows(), head) + html_lines(self._sentences())
 
     def summary(self) -> str:
-        """Plain text: the certificate, what privacy costs, and the first rounds."""
+        """Return plain text: the certificate, the privacy cost, and the first rounds."""
         rows = text_table([("round", "gradients", "before it", "step size"), *self._rows()])
         return "\n".join([repr(self), *self._sentences(), rows])
 
     def plot(self) -> Any:
-        """The size of every round as a plotly figure."""
+        """Return a plotly figure of the size of every round."""
         import plotly.graph_objects as go
 
         figure = plotted(go.Scatter(y=self.sizes, mode="lines", line_shape="hv", name="gradients"))
@@ -121,7 +121,7 @@ def schedule(
     overrides: Sequence[str] = (),
     **keys: Unpack[RunKeys],
 ) -> CertifiedRun:
-    """What `crescendo.simulate` with the same arguments would start from, or the sentence with which it would refuse.
+    """Return the certified run that `crescendo.simulate` would start with the same arguments, or raise its error.
 
     >>> import numpy as np
     >>> x = np.random.default_rng(0).normal(size=(200, 2))

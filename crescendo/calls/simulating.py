@@ -1,4 +1,4 @@
-"""`crescendo.simulate`: records, or a run file, in; a trained model with its metrics out."""
+"""`crescendo.simulate`: takes records or a run file, and returns a trained model with its metrics."""
 
 from __future__ import annotations
 
@@ -76,33 +76,33 @@ def simulate(
     cores: int | None = None,
     **keys: Unpack[RunKeys],
 ) -> Result:
-    """Run a federation on a virtual clock: on records in memory, or as a run file says.
+    """Run a federation on a virtual clock, on records in memory or from a run file.
 
     ``simulate(x, y, clients=5)`` splits records over clients and trains on them. ``x`` is a numpy array, a data frame, a sparse
-    matrix or a tensor with one record a row, or what `crescendo.dataset` makes. Everything has a default, and
-    ``print(result.config)`` shows the run file that came of it. Two classes are learned by logistic regression, more by softmax
-    regression, and labels with fractions are predicted by least squares.
+    matrix or a tensor with one record per row, or the result of `crescendo.dataset`. Every key has a default, and
+    ``print(result.config)`` shows the resulting run file. The default objective is logistic regression for two classes, softmax
+    regression for more, and least squares for labels with fractions.
 
-    ``simulate("run.toml")`` runs a file, a dict of its tables or a `Config`; ``data``, a pair (x, y) or a data set, stands in for
-    the records that it names.
+    ``simulate("run.toml")`` runs a file, a dict of its tables or a `Config`; ``data``, a pair (x, y) or a data set, replaces the
+    records that the file names.
 
     The common keys of a run file are keywords of either call: clients, split, alpha, weights, combine; optimizer, l2,
     label_range, epochs, gradients, rounds, sizes, steps, wait, timing; epsilon, delta, sigma, clip, norm_bound, records,
-    mechanism; classes, test, schema, drop, categories, missing, scale, seed. ``overrides`` has all others:
+    mechanism; classes, test, schema, drop, categories, missing, scale, seed. Set any other key with ``overrides``:
     ``["run.wire=float16"]``.
-    ``epsilon`` makes a run private: then ``records``, how many each client declares, and ``classes`` are yours to state, as no
-    record may decide what others see.
+    ``epsilon`` makes a run private. Then you must state ``records``, the number that each client declares, and ``classes``, since
+    no record may decide what others see.
 
-    Records may come with their clients: ``x`` is a list with a pair (x, y) for each, ``clients`` has an id for each record, or
-    ``split="column:NAME"`` names the column of a data frame that has it.
+    Records may come with their clients: ``x`` is a list with a pair (x, y) for each client, ``clients`` holds an id for each
+    record, or ``split="column:NAME"`` names the data frame column that holds the id.
 
     ``objective`` is the name of an objective, a model of `crescendo.torch` or `crescendo.jax`, a torch module, or any object with
     initial, gradient and evaluate. Nothing is written unless ``out`` names a new folder, which is ``out.running`` until the run
-    is complete; a ``standalone`` report opens alone. ``sinks`` hear of every round. A run of more than a second shows how far it
-    is on a terminal and in a notebook, with ``progress=True`` anywhere and with False nowhere; a function in its place hears of
-    the accounting before the first round. ``algorithm`` is one of `algorithms.algorithm_kinds`, with its ``options``: a rival
-    does as many gradients on the same data, clock and network. At most ``cores`` clients compute at a time, with the same
-    result, bit for bit.
+    is complete; a ``standalone`` report needs no other file. ``sinks`` receive an event for every round. A run of more than a
+    second shows its progress on a terminal and in a notebook; ``progress=True`` shows it everywhere and False nowhere, and a
+    function receives the progress of the accounting before the first round. ``algorithm`` is one of
+    `algorithms.algorithm_kinds`, with its ``options``: a rival computes as many gradients on the same data, clock and network. At
+    most ``cores`` clients compute at a time, with the same result, bit for bit.
 
     >>> import numpy as np
     >>> x = np.random.default_rng(0).normal(size=(200, 2))

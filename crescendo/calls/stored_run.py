@@ -1,7 +1,7 @@
 """A run's folder as data, read whole and checked.
 
 A folder may come from anyone. Nothing in it is unpickled, unpacked beyond its size or run as code, no link is followed out of it,
-and what its files say of each other must agree.
+and its files must be consistent with each other.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from crescendo.tables import read_toml
 
 Row = dict[str, Any]
 _CONFIG, _METRICS, _PRIVACY, _SCHEMA = "config.toml", "metrics.jsonl", "privacy.json", "schema.toml"
-_REFERENCES = "references.json"  # which early versions did not write
+_REFERENCES = "references.json"  # missing in folders of early versions
 _COUNTS = ("k", "gradients", "bytes_up", "bytes_down")
 _MEASURES = ("loss", "accuracy", "rmse", "r2")
 _MOST_FEATURES = 10_000_000
@@ -39,19 +39,19 @@ _NO_VALUES = (OSError, ValueError, KeyError, TypeError, RecursionError, Overflow
 
 @dataclass(frozen=True, eq=False)
 class LearnedRecords:
-    """How the records look that a model learned from."""
+    """The form of the records from which a model learned."""
 
     features: int
     shape: tuple[int, ...] = ()
     names: tuple[str, ...] = ()
     schema: Schema | None = None
     scaling: Scaling | None = None
-    label: str | None = None  # the column that has the labels of a table, where it is known
+    label: str | None = None  # a table's label column, if it is known
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class StoredRun:
-    """What the folder of a complete run holds. Folders of early versions say nothing of ``classes`` or ``records``."""
+    """The content of a complete run's folder. Folders of early versions have no ``classes`` and no ``records``."""
 
     folder: Path
     config: Config
@@ -66,7 +66,7 @@ class StoredRun:
 
     @classmethod
     def of(cls, folder: Path) -> StoredRun:
-        """The folder's content; DataError or ConfigError, in a sentence, for what is none, or does not fit together."""
+        """Read a folder; raise DataError or ConfigError if it is not a run or its files are inconsistent."""
         _check_files(folder)
         require_run(folder, (_CONFIG, _METRICS, _PRIVACY, MODEL), "load")
         config, stored = _config(folder), StoredModel.of(folder)
@@ -94,7 +94,7 @@ class StoredRun:
         return made
 
     def _check(self) -> None:
-        """DataError unless the model has a number for each feature and class that it is said to know."""
+        """Refuse a model whose size does not fit its features and classes."""
         kind = OBJECTIVES.get(self.trained)
         if kind is None or self.classes is None:
             return
@@ -110,7 +110,7 @@ class StoredRun:
 
 
 def _check_files(folder: Path) -> None:
-    """DataError for what no run writes, before anything of it is read: a link, a pipe, a device, a text of gigabytes."""
+    """Refuse files that no run writes, before reading any: a link, a pipe, a device, a text of gigabytes."""
     for path in (folder / name for name in ("format.json", _CONFIG, _METRICS, _PRIVACY, MODEL, _SCHEMA, _REFERENCES)):
         if path.is_symlink():
             raise DataError(f"{path} is a link, and a run writes none; copy the file itself there")
@@ -125,7 +125,7 @@ def _damaged(path: Path, why: str) -> NoReturn:
 
 
 def _config(folder: Path) -> Config:
-    """The run file. It stands alone: a schema in another file would be read from wherever it says."""
+    """Read the run file. Refuse one that names a schema in another file, since the path could lead anywhere."""
     raw = read_toml(folder / _CONFIG, "run file", "name a folder of `crescendo run`")
     data = raw.get("data")
     if isinstance(data, dict) and isinstance(data.get("schema"), str):
@@ -150,7 +150,7 @@ def _is_number(value: object) -> bool:
 
 
 def _metrics(path: Path) -> list[Row]:
-    """A row for each measured model, at least one."""
+    """Read a row for each measured model, at least one."""
     try:
         rows = [_plain_json(line) for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
         for row in rows:
@@ -197,7 +197,7 @@ def _classes(path: Path, found: object) -> tuple[Label, ...]:
 
 
 def _records(folder: Path, said: Any, label: str | None) -> LearnedRecords:
-    """How records look, as the model's file says; of a table by a schema, the schema that was applied and no other."""
+    """Read the form of the records from the model's file; a table's schema must be the one that was applied."""
     path = folder / MODEL
     try:
         features, shape, names = said["features"], tuple(said["shape"]), tuple(said["names"])

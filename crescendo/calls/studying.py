@@ -1,4 +1,4 @@
-"""`crescendo.compare` and `crescendo.sweep`: studies of records in memory, or of a run file, by the keywords of `simulate`."""
+"""`crescendo.compare` and `crescendo.sweep`: studies on records in memory or a run file, with the keywords of `simulate`."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def compare(
 ) -> Comparison: ...
 
 
-@spelled_out  # type: ignore[misc]  # by place, the list is y here: `_second` sorts that out
+@spelled_out  # type: ignore[misc]  # by position the list arrives as y; `_second` handles that
 def compare(
     x: Any,
     y: Any = None,
@@ -86,17 +86,17 @@ def compare(
     progress: bool | None = None,
     **keys: Unpack[RunKeys],
 ) -> Comparison:
-    """Run our own algorithm and each of ``rivals``, once for every seed, and hold them against each other.
+    """Run our algorithm and each of ``rivals`` once for every seed, and compare them.
 
     ``compare(x, y, rivals=["fedavg"], clients=5)`` takes records and keywords as `crescendo.simulate` does,
     ``compare("run.toml", ["fedavg"])`` a run file, a dict of its tables, a `Config` or a data set. Every run has the same records
-    and the same test part; seeds change all else.
+    and the same test part; everything random depends on the seed.
 
-    ``tune`` gives every algorithm that many trials beforehand, on a part of the training records. ``target`` is a score to reach,
-    an accuracy or, where numbers are predicted, an R²; ``equal`` is what a private comparison holds equal ("epsilon" or "noise"),
-    and ``options`` fixes options by algorithm. With ``out``, the folder gets a file for every finished run, then
-    ``comparison.csv`` and ``comparison.html``; the same call goes on where it stopped. ``tell`` hears of every run, and
-    ``progress`` is as for `crescendo.simulate`.
+    ``tune`` is the number of tuning trials for every algorithm, on a part of the training records. ``target`` is a score to
+    reach: an accuracy or, if numbers are predicted, an R². ``equal`` is the quantity that a private comparison keeps equal
+    ("epsilon" or "noise"), and ``options`` fixes options by algorithm. With ``out``, the folder gets a file for every finished
+    run, then ``comparison.csv`` and ``comparison.html``; the same call resumes an interrupted comparison. ``tell`` receives an
+    event for every run, and ``progress`` is as for `crescendo.simulate`.
 
     >>> import numpy as np
     >>> x = np.random.default_rng(0).normal(size=(200, 2))
@@ -178,10 +178,10 @@ def sweep(
 
     ``sweep(x, y, over=[..], clients=5)`` takes records and keywords as `crescendo.simulate` does; all runs then have the same
     records and the same test part. ``sweep("run.toml", [..])`` takes a run file, a dict of its tables or a `Config`, and each run
-    reads what it names.
+    reads the records that it names.
 
     With ``out``, the folder gets a file for every finished point, then ``sweep.csv`` and ``sweep.html``. The same call on the
-    same folder goes on where it stopped.
+    same folder resumes an interrupted sweep.
 
     >>> import numpy as np
     >>> x = np.random.default_rng(0).normal(size=(200, 2))
@@ -195,13 +195,13 @@ def sweep(
         if _is_run_file(x) and y is None and data is None and objective is None and not keys:
             return sweeping.sweep(
                 x, over, overrides=overrides, **told
-            )  # which may be whole only with the values of a point
+            )  # the file may be complete only with the values of a point
         asked = AskedRun.of("sweep", x, y, data, objective, overrides, name, keys)
         return sweeping.sweep(asked.config, over, **told, memory=InMemory(asked.data, asked.objective))
 
 
 def _check_keys(over: Any) -> None:
-    """UsageError where ``over`` names a keyword in place of the run file's key."""
+    """Refuse ``over`` if it uses a keyword instead of the run file's key."""
     for one in over if isinstance(over, list | tuple) else ():
         name, _, values = str(one).partition("=")
         if (key := PATHS.get(name.strip())) is not None and "." in key:
@@ -211,7 +211,7 @@ def _check_keys(over: Any) -> None:
 
 
 def _both(tell: Listener, watch: CallWatch | None) -> Listener:
-    """A listener that lets a watch hear too."""
+    """Return a listener that passes events on to the watch as well."""
     if watch is None:
         return tell
 
@@ -227,7 +227,7 @@ def _is_run_file(x: Any) -> bool:
 
 
 def _second(x: Any, y: Any, listed: Any, word: str) -> tuple[Any, Any]:
-    """Labels, and the list called ``word``, which comes second where a run file or a data set has the labels."""
+    """Return the labels and the list called ``word``, which comes second if a run file or a data set has the labels."""
     if y is None or not (_is_run_file(x) or isinstance(x, Dataset)):
         return y, listed
     if listed is not None:

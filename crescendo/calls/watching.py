@@ -1,4 +1,4 @@
-"""Progress of a call: a line on a terminal or in a notebook while a run goes on, and nothing in a pipe, a file or a test."""
+"""Progress of a call: one line on a terminal or in a notebook during a run, and nothing in a pipe, a file or a test."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from crescendo.runs.run_events import Event, ModelsMeasured, RoundCompleted, Run
 from crescendo.studies.study_events import PointBegan, PointWent, StudyEvent
 
 Clock = Callable[[], float]
-_QUIET = 1.0  # seconds before anything is shown: a run that is over by then needs no progress
+_QUIET = 1.0  # seconds before the first line: a shorter run needs no progress
 _APART = 0.25  # seconds between two lines
 _WIDTH = 16  # of the bar
 
 
 class Screen(Protocol):
-    """Where one line is shown, and shown again in its place."""
+    """A display of one line that is updated in place."""
 
     def show(self, line: str) -> None: ...
 
@@ -47,7 +47,7 @@ class _Notebook:
     def __init__(self) -> None:
         from IPython.display import display
 
-        shown: Any = display  # which has no types of its own
+        shown: Any = display  # IPython's function is untyped
         self._handle = shown({"text/plain": ""}, raw=True, display_id=True)
 
     def show(self, line: str) -> None:
@@ -58,7 +58,7 @@ class _Notebook:
 
 
 def in_notebook() -> bool:
-    """Whether the program runs in a kernel of Jupyter, which shows what it is given."""
+    """Return True if the program runs in a Jupyter kernel."""
     ipython = sys.modules.get("IPython")
     shell = None if ipython is None else ipython.get_ipython()
     return shell is not None and hasattr(shell, "kernel")
@@ -69,7 +69,7 @@ def _screen() -> Screen:
 
 
 class CallWatch:
-    """Hears a run or a study and shows how far it is, once it has taken a second.
+    """Listens to a run or a study and shows its progress after the first second.
 
     >>> class Printed:
     ...     def show(self, line): print(line)
@@ -87,11 +87,11 @@ class CallWatch:
         self._make, self._clock = screen or _screen, clock
         self._screen: Screen | None = None
         self._began = self._last = clock()
-        self._since: tuple[float, float] | None = None  # when what is counted began
+        self._since: tuple[float, float] | None = None  # the start of the current phase
         self._doing, self._news, self._before = "", "", ""
 
     def tell(self, doing: str, done: float, total: float, unit: str = "") -> None:
-        """``done`` of ``total`` of what is being done."""
+        """Show that ``done`` of ``total`` of the phase ``doing`` is complete."""
         now = self._clock()
         if doing != self._doing:
             self._doing, self._since = doing, (self._began if not self._doing else now, 0.0)
@@ -111,11 +111,11 @@ class CallWatch:
         return f", about {in_short((now - self._since[0]) * (total - done) / done)} more"
 
     def accounting(self, done: int, total: int) -> None:
-        """The accounting of a private run, before its first round."""
+        """Show the accounting of a private run, before its first round."""
         self.tell("accounting", done, total)
 
     def heard(self, event: Event) -> None:
-        """An event of a run."""
+        """Handle an event of a run."""
         doing = "training"
         if isinstance(event, WithoutNoise):
             doing, event = "again without noise", event.event
@@ -130,7 +130,7 @@ class CallWatch:
                 pass
 
     def studied(self, event: StudyEvent) -> None:
-        """An event of a comparison or sweep."""
+        """Handle an event of a comparison or sweep."""
         match event:
             case PointBegan(_, number, total):
                 self._before = f"run {number:,} of {total:,}: "
@@ -140,7 +140,7 @@ class CallWatch:
                 pass
 
     def close(self) -> None:
-        """Leave nothing behind."""
+        """Remove the line from the screen."""
         if self._screen is not None:
             self._screen.clear()
 
@@ -157,9 +157,9 @@ def in_short(seconds: float) -> str:
 
 @contextlib.contextmanager
 def watched(progress: Any) -> Iterator[CallWatch | None]:
-    """A watch where there is a terminal or a notebook, or where ``progress`` is True; none where it is False.
+    """Yield a watch if there is a terminal or a notebook or ``progress`` is True, and None if ``progress`` is False.
 
-    A function in place of a truth value hears of the accounting, and nothing is shown.
+    If ``progress`` is a function, it receives the progress of the accounting, and nothing is shown.
     """
     if progress is not None and not isinstance(progress, bool) and not callable(progress):
         raise UsageError(f"progress is True, False or a function of (done, total), not {progress!r:.40}")
@@ -175,5 +175,5 @@ def watched(progress: Any) -> Iterator[CallWatch | None]:
 def _is_terminal() -> bool:
     try:
         return sys.stderr.isatty()
-    except (AttributeError, ValueError):  # a program that closed it
+    except (AttributeError, ValueError):  # the program has closed stderr
         return False

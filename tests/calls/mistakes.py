@@ -133,7 +133,7 @@ MISTAKES: list[tuple[str, str, str]] = [
     ("a kind of steps alone", 'simulate(X, Y, steps="constant")', "lacks its numbers"),
     ("a folder that is a number", "simulate(X, Y, out=5)", "out is the path of a new folder"),
     ("n_seeds", 'compare(X, Y, ["fedavg"], n_seeds=3)', "did you mean seeds?"),
-    ("ids beside no records", "simulate(schedule(X, Y).config, clients=Y)", "give these too, beside the run file"),
+    ("ids beside no records", "simulate(schedule(X, Y).config, clients=Y)", "give these records with the run file"),
     ("a run file of arrays alone", "simulate(schedule(X, Y).config)", "were in a program's memory; give them again"),
     ("clients by a column that is not there", 'simulate(frame, "late", clients="town")', "which x does not have"),
     ("epochs of nothing", "schedule(X, Y, epochs=-1)", "a number above 0"),

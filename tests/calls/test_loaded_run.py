@@ -277,7 +277,7 @@ def test_a_text_of_gigabytes_is_not_read(folder: Path, monkeypatch: pytest.Monke
 )
 def test_a_network_that_the_folder_makes_larger_than_its_model_is_never_made(options: dict[str, Any]) -> None:
     loaded_model.check_sizes({"hidden": [4], "classes": 2}, features=3, most=26)
-    with pytest.raises(CrescendoError, match="do not fit the model beside it"):
+    with pytest.raises(CrescendoError, match="do not fit the model in the same folder"):
         loaded_model.check_sizes({"classes": 2, **options}, features=3, most=26)
 
 

@@ -214,7 +214,7 @@ def test_a_private_call_counts_nothing_that_others_see() -> None:
         (lambda: untyped(X, Y, objective="logistics"), "objective.kind"),
         (lambda: untyped(X, Y, objective=3), "has no method initial"),
         (lambda: untyped(X, Y, split="by hand"), "clients.split must be"),
-        (lambda: untyped(small(), test=(X, Y)), "beside a run file a test part"),
+        (lambda: untyped(small(), test=(X, Y)), "with a run file, give a separate test part"),
     ],
 )
 def test_a_mistake_is_one_sentence(call: Any, says: str) -> None:
