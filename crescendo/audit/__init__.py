@@ -1,29 +1,29 @@
-"""Attacks our own releases: is the epsilon true of the mechanism as implemented?
+"""Audit: attacks our own releases. Does the epsilon hold for the mechanism as implemented?
 
 Theory of operation
 -------------------
-A certificate says: one record moves what is sent by at most the sensitivity, is drawn with the public rate and no more
-than once, and is hidden by Gaussian noise of a stated scale; the next round begins at a function of what was sent. The
-audit drives real workers on synthetic records, with the seeded source and the operating system's, and asks four things.
+A certificate states: one record moves a release by at most the sensitivity, is drawn with the public rate and at most once, and
+is hidden by Gaussian noise of a stated scale; the next round begins at a function of earlier releases. The audit drives real
+workers on synthetic records, with the seeded source and the operating system's, and asks four questions.
 
-1. *Is what is sent what is certified?* (`lead`, `literal`, `edges`, `attack`) Whole runs, led as a server would: each
-   release is compared, number by number, with the mechanism's definition computed literally beside it.
-2. *Is what is random as random as it should be?* (`evidence`, `checks`) What was sent less what the definition says, over the
-   certified scale, must be independent standard normal numbers, whatever was drawn; draws must be Poisson. The
-   p-value of a check is exact, over statistics that `renewal` makes independent of each other, or conservative; together the
-   checks raise a false alarm in fewer than one audit in ten thousand. Statistics cannot tell a small seed or a pool that is used
-   twice: the system's bits are counted as a source reads them, and replaced by bits whose draw is known (`sources`).
-3. *Can one record do more than is certified?* (`fuzz`, `scenes`) Noise off, the same draws with one record more, two rounds in a
-   row, searched for the largest difference over the sensitivity. Among the scenes are broken and over-long records, more records
-   than slots, broadcasts in mid-round and empty draws. Then the noise is chosen so that a round's releases are equal with and
-   without the record: if the next round's differ, more is carried over than what was sent. Messages sent again must be
-   equal, from memory, after a restart and out of the ledger on disk (`sent_again`). A round that another process goes on with
-   after a kill must be the round that was begun, with noise that was not drawn before (`gone_on`). A user's model is led through
-   a long history, after which it must say of a record what a fresh copy says (`memory`).
-4. *How large is epsilon at least?* (`lower_bounds`) The measured rate, noise and shift of the mean, put through the
+1. *Does the client send the certified release?* (`lead`, `literal`, `edges`, `attack`) The audit leads whole runs as a server
+   would, and compares each release, number by number, with a literal computation of the mechanism's definition.
+2. *Are the random numbers random enough?* (`evidence`, `checks`) The releases less their definition, over the certified scale,
+   must be independent standard normal numbers, whatever was drawn; draws must be Poisson. The p-value of a check is exact, over
+   statistics that `renewal` makes independent of each other, or conservative; together the checks raise a false alarm in fewer
+   than one audit in ten thousand. Statistics cannot detect a small seed or a pool that is used twice, so the audit counts the
+   system's bits as a source reads them, and replaces them by bits whose draw is known (`sources`).
+3. *Can one record do more than is certified?* (`fuzz`, `scenes`) With noise off and the same draws, the audit adds one record
+   and searches two consecutive rounds for the largest difference over the sensitivity. The scenes include broken and overlong
+   records, more records than slots, broadcasts in mid-round and empty draws. Then the audit chooses the noise so that a round's
+   releases are equal with and without the record: if the next round's differ, the client carries over more than it sent. A
+   message must be identical when it is sent again from memory, after a restart and from the ledger on disk (`sent_again`). A
+   round that another process resumes after a kill must use the same draw, with new noise (`gone_on`). After a long history, a
+   user's model must return the same gradient of a record as a fresh copy (`memory`).
+4. *What is the least possible epsilon?* (`lower_bounds`) The measured rate, noise and shift of the mean, put through the
    accountant, are a lower bound if releases are mixtures of Gaussians; a threshold test of whole clients assumes nothing.
 
-A planted bug for each thing that may go wrong is in the tests; the audit must fail on every one.
+The tests plant a bug for each possible fault; the audit must fail on every one.
 """
 
 from __future__ import annotations
@@ -68,12 +68,12 @@ def audit(
     sources: Sources | Mapping[str, Sources] | None = None,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> Report:
-    """Attack client ``me`` (the one with the highest rate) of a configured run; ``claimed`` is its epsilon at ``delta``.
+    """Attack client ``me`` (by default the one with the highest rate) of a run; ``claimed`` is its epsilon at ``delta``.
 
-    ``runs`` sets how much is looked at: six real releases of every source for each. ``cost`` is the accountant, events to
-    epsilon. ``features`` and ``labels`` say what a record of the objective looks like. ``make`` and ``outbox`` exchange the
-    implementation and its store (None: leave that out). ``sources`` are made from a seed and a client, by name; both the seeded
-    and the operating system's are attacked if there are none.
+    ``runs`` sets the effort: each unit is six real releases of every source. ``cost`` is the accountant, from events to epsilon.
+    ``features`` and ``labels`` describe a record of the objective. ``make`` and ``outbox`` exchange the implementation and its
+    store (None skips the store). ``sources`` maps names to sources made from a seed and a client; the default is to attack both
+    the seeded and the operating system's.
     """
     me = _dearest(certificate) if me is None else me
     features = objective.traits.features if features is None else features
@@ -83,10 +83,10 @@ def audit(
     else:
         named = sources if isinstance(sources, Mapping) else {"given": sources}
     subject = Subject(certificate, objective, me, features or objective.size, tuple(labels), wire, make)
-    # an accountant that is given is the caller's own; ours is held against a bound that shares no code with it
+    # our accountant is checked against a bound that shares no code with it; a caller's accountant is taken as given
     least = partial(least_epsilon, delta=delta) if cost is None else None
     attack = Attack(subject, named, claimed, delta, confidence, cost or _accountant(delta), seed, least)
-    with np.errstate(all="ignore"):  # records that are broken or without end are part of the attack
+    with np.errstate(all="ignore"):  # the attack includes records that are broken or infinite
         return attack.report(runs, tries, threshold_runs, outbox, progress)
 
 
@@ -96,7 +96,7 @@ def _dearest(certificate: Certificate) -> int:
 
 
 def _accountant(delta: float) -> Cost:
-    """The tight accountant, on the side that never overstates."""
+    """Return the tight accountant's lower end, which never overstates the cost."""
 
     def cost(events: Sequence[Event]) -> float:
         from crescendo_dp.accounting.epsilon import account

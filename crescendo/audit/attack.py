@@ -1,4 +1,4 @@
-"""All attacks on one client, one after the other, and their report."""
+"""The attacks on one client, one after the other, and their report."""
 
 from __future__ import annotations
 
@@ -31,20 +31,20 @@ from crescendo.audit.worst_cases.sources import probe_source
 from crescendo_dp.black_box.epsilon_bounds import clopper_pearson, scale_bounds
 from crescendo_dp.events import PoissonGaussian
 
-_FALSE_ALARMS = 1e-4  # of the whole audit; a little less is given out, for Šidák's rule against Bonferroni's
-# Of a model of fewer than NARROW numbers, noise is measured on one of about WIDE. A short audit takes a narrower one: its checks
+_FALSE_ALARMS = 1e-4  # of the whole audit; slightly less is distributed, since Šidák's rule exceeds Bonferroni's
+# For a model of fewer than NARROW numbers, noise is measured on one of about WIDE. A short audit takes a narrower one: its checks
 # need several runs to compare.
 NARROW, WIDE, LESS_WIDE, _SHORT = 64, 384, 150, 200
-_NUMBERS = 768  # noise numbers of every source, for each of the runs
-_LEAST_RELEASES, _MOST_RELEASES = 2, 6  # that they are had from, for each of the runs
-_OTHER_SOURCES = 4  # so many times fewer releases of the model as it is: the code is the same for all sources
-_MOST_ROUNDS = 100  # of which noise and draws are looked at, one by one
+_NUMBERS = 768  # noise numbers of every source, per run
+_LEAST_RELEASES, _MOST_RELEASES = 2, 6  # releases for these numbers, per run
+_OTHER_SOURCES = 4  # factor by which later sources get fewer releases of the narrow model: all sources share the code
+_MOST_ROUNDS = 100  # rounds whose noise and draws are examined one by one
 _MOST_RECORDS = 30_000  # in a draw
-_PARTS, _FINE = 4, 40_000  # of a step: what is collected in it, and how finely its progress is told
-_KILLS = 4  # tries: that many less are kills in the middle of a round
-_WORST_RATIO = 1 + 1e-5  # what rounding can add to a ratio of 1
+_PARTS, _FINE = 4, 40_000  # the parts of a step, and the resolution of its progress
+_KILLS = 4  # tries per kill in the middle of a round
+_WORST_RATIO = 1 + 1e-5  # rounding can raise a ratio of 1 to this
 _MOST_CARRIED = 1e-4  # of the sensitivity, between rounds whose releases were made equal
-_NEAR = 1e-12  # the certificate's own numbers, computed again from the terms, are as near as this
+_NEAR = 1e-12  # tolerance for the certificate's numbers, computed again from the terms
 _LEAST_SCALE = 1e-200  # below it, and above its inverse, floats lose bits
 _SHIFT = ("shift of the mean", "a record that moves it too far")
 _EPSILON = ("epsilon", "a bound above what is claimed")
@@ -52,7 +52,7 @@ _EPSILON = ("epsilon", "a bound above what is claimed")
 
 @dataclass
 class Attack:
-    """One client, its sources, and what is claimed of it."""
+    """One client, its sources, and its claimed epsilon."""
 
     subject: Subject
     sources: Mapping[str, Sources]
@@ -61,7 +61,7 @@ class Attack:
     confidence: float
     cost: Cost
     seed: int
-    least: Cost | None = None  # what events cost at least, by a count of the audit's own
+    least: Cost | None = None  # a lower bound on the cost of events, computed by the audit
     faults: Faults = field(default_factory=Faults)
 
     def report(
@@ -95,16 +95,16 @@ class Attack:
 
     @property
     def level(self) -> float:
-        """What one share of the statistical checks may fail by chance; the shift and the two bounds on epsilon are three more."""
+        """The false-alarm level of one share of the statistical checks; the shift and two bounds on epsilon take three more."""
         shares = sum(check.share for check in CHECKS) * len(self.sources) + 3
         return _FALSE_ALARMS * (1 - 2 * _FALSE_ALARMS) / shares
 
-    # -- what is random ------------------------------------------------------------------------------------------------
+    # -- random numbers ------------------------------------------------------------------------------------------------
 
     def _random(
         self, subject: Subject, name: str, rng: np.random.Generator, runs: int, heard: Callable[[int], Heard]
     ) -> tuple[Noise, Draws, list[Row]]:
-        """Evidence of one source, and a row for every statistical check."""
+        """Collect evidence of one source, and return it with a row for every statistical check."""
         size = subject.objective.size
         about = WIDE if runs >= _SHORT else LESS_WIDE
         wide = subject.widened(max(1, about * subject.features // size)) if size < NARROW else None
@@ -121,7 +121,7 @@ class Attack:
         words = Words.collected(wide or subject, rng, seeds, _MOST_ROUNDS, heard(3))
         large = LargeDraws.collected(subject, rng)
         evidence: dict[str, Any] = {"noise": noise, "draws": draws, "words": words, "large": large}
-        # how many numbers the checks draw depends on what they see: of their own, so that the attacks after them repeat
+        # checks draw as many numbers as their evidence needs: a separate generator keeps later attacks reproducible
         own = np.random.Generator(np.random.Philox(int(rng.integers(2**62))))
         rows = []
         for check in CHECKS:
@@ -134,13 +134,13 @@ class Attack:
         for kind, says in faults.found.items():
             self.faults.note(kind, says)
 
-    # -- what is not ---------------------------------------------------------------------------------------------------
+    # -- deterministic parts -------------------------------------------------------------------------------------------
 
     def _edges(self, rng: np.random.Generator, tries: int) -> None:
         probe_edges(self.subject, rng, tries, self.faults)
         if tries >= LEAST_FOR_EDGES:
             probe_refusals(self.subject, self.faults)
-            # numbers of its own, so that the attacks after it repeat
+            # separate generators, so that later attacks stay reproducible
             probe_exactness(self.subject, np.random.Generator(np.random.Philox(self.seed + 2)), self.faults)
             probe_lengths(self.subject, np.random.Generator(np.random.Philox(self.seed + 3)), self.faults)
         if said := literal_certificate.denied(self.subject.certificate):
@@ -173,7 +173,7 @@ class Attack:
             if tries >= LEAST_FOR_EDGES:
                 charges_test(self.faults)
         self._take(Faults(found))
-        # numbers of its own, so that the attacks after it repeat
+        # a separate generator, so that later attacks stay reproducible
         own = np.random.Generator(np.random.Philox(self.seed + 1))
         resumed_test(self.subject, own, tries // _KILLS, self.faults)
         probe_memory(self.subject, own, self.faults)
@@ -195,7 +195,7 @@ class Attack:
     def _epsilon(
         self, noise: Mapping[str, Noise], draws: Mapping[str, Draws], shift: Shift, scores: Scores | None, alpha: float
     ) -> tuple[float, float | None]:
-        """Lower bounds from shifts and from thresholds, each wrong with probability ``alpha``."""
+        """Return lower bounds from shifts and from thresholds, each wrong with probability ``alpha``."""
         part = alpha / (2 * len(noise) + 1)
         values = [one.values for one in noise.values() if len(one.values)]
         high = min((scale_bounds(each, part)[1] for each in values), default=float("inf"))
@@ -204,7 +204,7 @@ class Attack:
         return self._parametric(shift.low(part), high, rate), threshold
 
     def _parametric(self, shift_low: float, noise_high: float, rate_low: float) -> float:
-        """What the whole run costs if every round has the shift, noise and rate that were measured, each at its harmless end."""
+        """Return the run's cost at the measured shift, noise and rate, each at the end of its interval that lowers the cost."""
         if shift_low <= 0 or rate_low <= 0 or not math.isfinite(noise_high):
             return 0.0
         events = self.subject.certificate.events(self.subject.me)
@@ -215,7 +215,7 @@ class Attack:
     def _bounds(
         self, noise: Mapping[str, Noise], draws: Mapping[str, Draws], shift: Shift, scores: Scores | None
     ) -> Iterator[Row]:
-        """Rows of the shift and of both bounds, at the level of a verdict."""
+        """Yield rows for the shift and for both bounds, at the level of a verdict."""
         says = f"one record moves the mean by {shift.ratio:.4g} of the certified sensitivity, give or take {shift.error:.2g}"
         yield Row(*_SHIFT, None, shift.p, self.level, False, shift.p > self.level, says)
         by_shift, by_threshold = self._epsilon(noise, draws, shift, scores, self.level)
@@ -276,7 +276,7 @@ class Attack:
 
 
 def _stepwise(progress: Callable[[int, int], None], step: int, steps: int) -> Callable[[int], Heard]:
-    """Who hears of a part of a step.
+    """Return a function that gives the listener of each part of a step.
 
     >>> _stepwise(lambda done, total: print(f"{done / total:.3f}"), step=1, steps=5)(2)(0.5)
     0.325
@@ -289,7 +289,7 @@ def _stepwise(progress: Callable[[int, int], None], step: int, steps: int) -> Ca
 
 
 def _tested(check: Check, evidence: Any, rng: np.random.Generator) -> Tested:
-    """What cannot be checked does not pass; a client that sent nothing at all fails another check."""
+    """Run a check. Evidence that cannot be tested fails; a client that sent nothing at all fails another check."""
     if isinstance(evidence, Noise) and not evidence.sent.any():
         return combined()
     try:
@@ -303,18 +303,18 @@ def _said(row: Row) -> str:
 
 
 def _rate_low(draws: Draws, alpha: float) -> float:
-    """A bound from below on the share of the certified rate, from the round with most draws."""
+    """Return a lower bound on the drawn share of the certified rate, from the round with the highest rate."""
     counts = draws.counts.sum(axis=0)
     most = int(np.argmax(draws.rates))
     trials = draws.records * len(draws.members)
     return clopper_pearson(int(min(counts[most], trials)), trials, alpha)[0] / float(draws.rates[most])
 
 
-# -- the certificate's own numbers, computed again from the terms: rates, sensitivities, scales, events and conditions --------
+# -- the certificate's numbers, computed again from the terms: rates, sensitivities, scales, events and conditions ------------
 
 
 def _true_event(subject: Subject, i: int) -> PoissonGaussian:
-    """What round i costs, from the terms and the scale of its noise."""
+    """Return the event of round i, from the terms and the scale of its noise."""
     certificate, me = subject.certificate, subject.me
     rate = certificate.terms.share(i, me) / certificate.records[me]
     clip = certificate.clip if certificate.layers is None else math.hypot(*(c for _, c in certificate.layers.layers))
@@ -323,7 +323,7 @@ def _true_event(subject: Subject, i: int) -> PoissonGaussian:
 
 
 def _whole(subject: Subject) -> bool:
-    """Is a whole displacement clipped? Then neither steps nor L2 matter: one record can turn it round."""
+    """Return True if the whole displacement is clipped. Then steps and L2 do not matter: one record can reverse it."""
     return subject.certificate.mechanism == "batch-clip"
 
 
@@ -333,7 +333,7 @@ def _step(subject: Subject, i: int) -> float:
 
 
 def _denied(subject: Subject, rounds: tuple[int, ...]) -> str | None:
-    """The first thing that the certificate says of one of ``rounds`` and the terms deny."""
+    """Return the first contradiction between certificate and terms in ``rounds``; None if there is none."""
     certificate, me = subject.certificate, subject.me
     l2, bend = subject.objective.traits.l2, subject.objective.traits.margin
     limit = math.inf

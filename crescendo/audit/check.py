@@ -1,4 +1,4 @@
-"""One statistical check: its name, what it looks for, what it looks at, and its statistic."""
+"""Statistical check: its name, the fault that it detects, its evidence, and its statistic."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from crescendo.audit.scores import Tested
 class Check:
     """``test`` turns evidence into a p-value.
 
-    ``exact``: under a sound mechanism the p-value is uniform, by construction: one statistic whose law is known, or Šidák's rule
-    over independent ones. Else it is conservative: no smaller than a uniform one. ``share`` is its part of the level of the whole
-    audit, against the shares of the others.
+    ``exact``: under a sound mechanism the p-value is uniform by construction: one statistic of known law, or Šidák's rule over
+    independent ones. Otherwise it is conservative: stochastically no smaller than a uniform one. ``share`` is its part of the
+    level of the whole audit, relative to the shares of the others.
     """
 
     name: str

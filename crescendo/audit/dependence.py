@@ -1,6 +1,6 @@
-"""Dependence between rows of numbers that should be independent and normal: of pairs of rows, and at every lag.
+"""Tests of dependence between rows of numbers that should be independent and normal: by pairs of rows, and at every lag.
 
-Each row is compared with earlier ones that were made orthogonal to each other (Bartlett's decomposition). Given all earlier
+Each row is compared with earlier rows, made orthogonal to each other (Bartlett's decomposition). Given all earlier
 rows, its coefficients along orthonormal directions are independent standard normal numbers; so are those of all pairs of rows.
 Sums and sums of squares by lag are tested first and renewed; single pairs come last.
 """
@@ -15,9 +15,9 @@ from crescendo.audit import renewal
 from crescendo.audit.scores import Group, normal_p, squared
 from crescendo.core.arrays import Bools, Floats, Ints
 
-_MOST_ROWS = 400  # that are compared
-_LEAST_PAIRS = 8  # of a lag that is looked at as such: of fewer, each pair by itself says as much
-_FEW = 16  # earlier rows that a row is compared with where rows are too short for all
+_MOST_ROWS = 400  # rows that are compared
+_LEAST_PAIRS = 8  # pairs of a lag that is tested as a whole: fewer pairs tell as much one by one
+_FEW = 16  # earlier rows for a comparison, if rows are too short for all
 
 
 def dependent(
@@ -30,9 +30,10 @@ def dependent(
     chosen: Ints | None = None,
     nearest: int | None = None,
 ) -> tuple[list[Group], Floats]:
-    """Dependence along one axis, of the ``chosen`` places of it; and the numbers, renewed.
+    """Test the ``chosen`` places along one axis for dependence; return the groups, and the numbers, renewed.
 
-    ``what`` says what is compared, ``noun`` what a place is. With ``nearest`` one is compared with so many before it alone.
+    ``what`` names the numbers and ``noun`` a place in the texts. With ``nearest``, compare each place only with that many
+    before it.
     """
     chosen = np.arange(numbers.shape[axis]) if chosen is None else chosen
     renewed = np.moveaxis(numbers, axis, 0).copy()
@@ -45,7 +46,7 @@ def dependent(
 def _of_rows(
     rows: Floats, labels: Ints, what: str, noun: str, rng: np.random.Generator, nearest: int | None
 ) -> tuple[list[Group], Floats]:
-    """p-values of lags between labels and of every pair, all independent of each other; and the rows, renewed."""
+    """Return p-values of lags between labels and of every pair, all independent of each other, and the rows, renewed."""
     each, (early, late), renewed = _compared(rows, rng, nearest)
     lags, sums, squares, counts, single = by_lag(each, labels[late] - labels[early], rng, _LEAST_PAIRS)
 
@@ -66,7 +67,7 @@ def _of_rows(
 def by_lag(
     scores: Floats, apart: Ints, rng: np.random.Generator, least: int = 1
 ) -> tuple[Ints, Floats, Floats, Ints, Floats]:
-    """Lags of ``least`` scores or more, their sums, sums of squares and numbers; and all scores, renewed after both."""
+    """Return lags of at least ``least`` scores, their sums, sums of squares and counts, and all scores, renewed after both."""
     _, place, counts = np.unique(apart, return_inverse=True, return_counts=True)
     many = (counts >= least)[place]
     lags, place, counts = np.unique(apart[many], return_inverse=True, return_counts=True)
@@ -77,7 +78,7 @@ def by_lag(
 
 
 def earlier(row: int, most: int, rng: np.random.Generator) -> Ints:
-    """Which rows before ``row`` it is compared with, the nearest first: all, or the nearest and some of the others, at random.
+    """Return the rows with which ``row`` is compared, nearest first: all before it, or the nearest and a random sample.
 
     >>> earlier(3, 5, np.random.default_rng(1)), earlier(9, 2, np.random.default_rng(1))[0]
     (array([2, 1, 0]), np.int64(8))
@@ -90,13 +91,13 @@ def earlier(row: int, most: int, rng: np.random.Generator) -> Ints:
 
 
 def _compared(rows: Floats, rng: np.random.Generator, nearest: int | None) -> tuple[Floats, tuple[Ints, Ints], Floats]:
-    """How far row b goes along what row a < b has of its own; a and b; and the rows, renewed."""
+    """Return row b's coefficient along the new direction of row a < b, the pairs (a, b), and the rows, renewed."""
     renewed = rows.copy()
     scores, pairs = [np.empty(0)], [np.empty((2, 0), dtype=np.int64)]
     for members, columns in _classes(np.isfinite(rows)):
         block = rows[np.ix_(members, columns)]
         missing = np.isnan(block)
-        block[missing] = rng.standard_normal(missing.sum())  # of the right law, and of no meaning
+        block[missing] = rng.standard_normal(missing.sum())  # fillers of the right law
         found, chosen, fresh = _within(block, rng, nearest)
         scores.append(found)
         pairs.append(members[chosen])
@@ -106,7 +107,7 @@ def _compared(rows: Floats, rng: np.random.Generator, nearest: int | None) -> tu
 
 
 def _within(block: Floats, rng: np.random.Generator, nearest: int | None) -> tuple[Floats, Ints, Floats]:
-    """The same without gaps. Every pair, if rows are twice as long as they are many; else each row and a few before it."""
+    """Compare rows without gaps: every pair if rows are twice as long as their number, else each row and a few before it."""
     count, length = block.shape
     if nearest is None and count <= length // 2:
         found, fresh = renewal.pairs(block, rng)
@@ -124,7 +125,7 @@ def _within(block: Floats, rng: np.random.Generator, nearest: int | None) -> tup
 
 
 def _classes(there: Bools) -> Iterator[tuple[Ints, Ints]]:
-    """Rows that have columns in common, directly or through others, and the columns that any of them has."""
+    """Yield rows that share columns, directly or through other rows, and the columns of any of them."""
     left = there.any(axis=1)
     while left.any():
         columns, size = there[left.argmax()], 0
@@ -137,7 +138,7 @@ def _classes(there: Bools) -> Iterator[tuple[Ints, Ints]]:
 
 
 def some(count: int, rng: np.random.Generator, most: int = _MOST_ROWS) -> Ints:
-    """Which of ``count`` rows are compared: all, or the first, the last and a sample of the others."""
+    """Choose among ``count`` rows for comparison: all, or the first, the last and a sample of the others."""
     if count <= most:
         return np.arange(count)
     ends = np.array([0, 1, count - 2, count - 1])

@@ -1,4 +1,4 @@
-"""What an audit found: bounds on epsilon, and a row for each check."""
+"""Findings of an audit: bounds on epsilon, and a row for each check."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ DETERMINISTIC = {
     "certificate": "numbers that the terms deny",
     "terms to be refused": "certificates given for what is false",
 }
-"""Checks that chance has no part in, by name, and what each looks for."""
+"""Deterministic checks by name, and the fault that each detects."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that the certificate says and the releases deny."""
+    """A contradiction between the certificate and the releases."""
 
     kind: str
     says: str
@@ -39,9 +39,9 @@ class Finding:
 
 @dataclass(frozen=True)
 class Row:
-    """One check: ``p`` is its p-value and ``level`` what it must stay above; None where chance has no part.
+    """One check: its p-value ``p`` must stay above ``level``; both are None for a deterministic check.
 
-    ``says`` is what was found, or for a check that passed, the place that came nearest to it.
+    ``says`` describes the fault or, for a check that passed, the most suspicious place.
     """
 
     name: str
@@ -56,10 +56,10 @@ class Row:
 
 @dataclass(frozen=True)
 class Report:
-    """Plain data. Lower bounds hold with probability ``confidence`` each; None is a test that was not run.
+    """Plain data. Lower bounds hold with probability ``confidence`` each; None stands for a test that was not run.
 
-    ``claimed_attacked`` is what the accountant says of the rounds that the threshold test attacks alone. ``false_alarms`` bounds
-    the chance that a sound mechanism fails.
+    ``claimed_attacked`` is the accountant's epsilon for the rounds that the threshold test attacks. ``false_alarms`` bounds the
+    chance that a sound mechanism fails.
     """
 
     mechanism: str
@@ -80,14 +80,14 @@ class Report:
     runs: int
     findings: tuple[Finding, ...]
     checks: tuple[Row, ...] = ()
-    numbers: int = 0  # noise numbers that were looked at
+    numbers: int = 0  # noise numbers that were examined
     false_alarms: float = 1e-4
-    name: str | None = None  # of the client, where it has one
+    name: str | None = None  # of the client, if it has one
 
     @property
     def passed(self) -> bool:
         return not self.findings
 
     def to_json(self) -> dict[str, Any]:
-        """As one JSON object, with the verdict."""
+        """Return one JSON object, with the verdict."""
         return {"verdict": "passed" if self.passed else "failed", **asdict(self)}

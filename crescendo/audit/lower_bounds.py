@@ -1,6 +1,6 @@
-"""How large epsilon is at least, from real releases.
+"""Lower bounds on epsilon from real releases.
 
-*By shifts*: one record moves the mean by no more than the sensitivity; what was measured goes through the accountant.
+*By shifts*: one record moves the mean by at most the sensitivity; the measured shift goes through the accountant.
 *By thresholds*: the whole client is a black box, with a likelihood-ratio score of its releases, a threshold, and counts.
 """
 
@@ -22,32 +22,32 @@ from crescendo_dp.events import Event
 
 Cost = Callable[[Sequence[Event]], float]
 
-_NEAR = 1e-3  # of the sensitivity: what the wire's rounding may add
+_NEAR = 1e-3  # of the sensitivity: the wire's rounding may add this much
 
 
 @dataclass
 class Shift:
-    """How far one record moves the mean of what is sent, over the certified sensitivity; ``error`` is its standard deviation."""
+    """One record's shift of the mean release, over the certified sensitivity; ``error`` is its standard deviation."""
 
     ratio: float = 0.0
     error: float = 0.0
 
     def low(self, alpha: float) -> float:
-        """A bound from below, wrong with probability ``alpha``."""
+        """Return a lower bound that is wrong with probability ``alpha``."""
         from scipy.special import ndtri
 
         return self.ratio + float(ndtri(alpha)) * self.error
 
     @property
     def p(self) -> float:
-        """The chance of as much or more if the record moves the mean by the sensitivity, and no further."""
+        """The chance of at least this shift if the record moves the mean by exactly the sensitivity."""
         from scipy.special import ndtr
 
         return float(ndtr(-(self.ratio - 1 - _NEAR) / self.error)) if self.error > 0 else 1.0
 
     @classmethod
     def measured(cls, subject: Subject, scene: Scene, rng: np.random.Generator, runs: int, faults: Faults) -> Shift:
-        """Real noise, with the record in the draw and without it, along the direction of the noise-free difference."""
+        """Measure real releases with and without the record, along the direction of the noise-free difference."""
         n, rounds = len(scene.y) - 1, scene.rounds(subject)
         data, starts = scene.data(subject.features), tuple(scene.start for _ in rounds)
         with faults.noting("ordinary records"):
@@ -62,7 +62,7 @@ class Shift:
 
 
 def _moved(subject: Subject, sent: list[list[list[Floats]]], moved: list[Floats], rounds: tuple[int, ...]) -> Shift:
-    """The mean over rounds, each weighed by its precision, which the certified noise sets."""
+    """Return the mean over rounds, each weighted by its precision under the certified noise."""
     shifts, errors = [], []
     for r, (i, d) in enumerate(zip(rounds, moved, strict=True)):
         length, certified = float(np.linalg.norm(d)), subject.certificate.sensitivity(i, subject.me)
@@ -82,16 +82,16 @@ def _moved(subject: Subject, sent: list[list[list[Floats]]], moved: list[Floats]
 
 @dataclass(frozen=True, eq=False)
 class Scores:
-    """Likelihood-ratio scores of runs without the record and with it, over the rounds attacked."""
+    """Likelihood-ratio scores of runs without the record and with it, over the attacked rounds."""
 
     without: Floats
     with_it: Floats
     rounds: tuple[int, ...]
 
     def epsilon(self, alpha: float, delta: float) -> float:
-        """A lower bound on what the rounds cost, wrong with probability ``alpha``."""
+        """Return a lower bound on the cost of the rounds, wrong with probability ``alpha``."""
         bounds = []
-        # the better of the two directions, each at half of alpha, which a rate's two bounds share again
+        # the better of the two directions, each at half of alpha, shared again by the bounds on two rates
         for a, b in ((self.without, self.with_it), (-self.with_it, -self.without)):
             half_a, half_b = len(a) // 2, len(b) // 2
             cuts = np.unique(np.quantile(np.concatenate([a[:half_a], b[:half_b]]), np.linspace(0.5, 1.0, 200)))
@@ -101,14 +101,14 @@ class Scores:
 
     @classmethod
     def measured(cls, subject: Subject, scene: Scene, rng: np.random.Generator, runs: int) -> Scores:
-        """Real draws and real noise in every run; thresholds are chosen on one half and tested on the other."""
+        """Score runs with real draws and real noise; `epsilon` chooses thresholds on one half and tests them on the other."""
         rounds = scene.rounds(subject)
         without, with_it = (_scores(subject, scene, rng, rounds, records, runs) for records in (1, 2))
         return cls(without, with_it, rounds)
 
 
 def _bound(without: Floats, with_it: Floats, cut: float, alpha: float, delta: float) -> float:
-    """The least epsilon that allows such a test: P(hit | with) <= e^eps P(hit | without) + delta."""
+    """Return the least epsilon that allows this test: P(hit | with) <= e^eps P(hit | without) + delta."""
     hits = clopper_pearson(int((with_it > cut).sum()), len(with_it), alpha)[0]
     false_alarms = clopper_pearson(int((without > cut).sum()), len(without), alpha)[1]
     return math.log((hits - delta) / false_alarms) if hits - delta > false_alarms > 0 else 0.0
@@ -117,9 +117,9 @@ def _bound(without: Floats, with_it: Floats, cut: float, alpha: float, delta: fl
 def _scores(
     subject: Subject, scene: Scene, rng: np.random.Generator, rounds: tuple[int, ...], records: int, runs: int
 ) -> Floats:
-    """The log of the likelihood ratio of the last record of the scene being there, over the rounds.
+    """Return the log likelihood ratio for the presence of the scene's last record, over the rounds.
 
-    One other record is there as well, drawn or not; the score takes it as not drawn. Any score makes a true bound.
+    One other record is also present, drawn or not; the score assumes that it was not drawn. Any score gives a true bound.
     """
     pair = np.array([0, len(scene.y) - 1])[:records]
     data, starts = scene.data(subject.features), tuple(scene.start for _ in rounds)
@@ -139,7 +139,7 @@ def _two(scene: Scene) -> Scene:
 
 
 def _score(subject: Subject, i: int, sent: Floats, moved: Floats) -> float:
-    """log(1 - q + q N(sent; moved, s^2) / N(sent; 0, s^2))."""
+    """Return log(1 - q + q N(sent; moved, s^2) / N(sent; 0, s^2))."""
     s2, q = subject.scale(i) ** 2, subject.certificate.rate(i, subject.me)
     exponent = (float(sent @ moved) - float(moved @ moved) / 2) / s2
     return float(np.logaddexp(np.log1p(-q) if q < 1 else -np.inf, np.log(q) + exponent))

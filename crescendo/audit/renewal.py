@@ -1,11 +1,12 @@
-"""Renewal: a statistic that was tested is replaced by a fresh one, so that the next test is independent of it.
+"""Renewal: replaces a tested statistic by a fresh draw, so that the next test is independent of it.
 
 Take numbers whose law under a sound mechanism is known, and a statistic T of them. Draw T' from the law of T, and change the
-numbers as little as it takes for their statistic to be T'. The renewed numbers have the law of the old ones and are independent
-of T, since only what T does not tell was kept. Tests of T and then of the renewed numbers are therefore independent, exactly, and
-Šidák's rule over them makes a uniform p-value. What the second test looks for is still to be seen: all but T is as it was.
+numbers as little as possible so that their statistic becomes T'. The renewed numbers have the law of the old ones and are
+independent of T, since they keep only information that T does not contain. Tests of T and then of the renewed numbers are
+therefore exactly independent, and Šidák's rule over them gives a uniform p-value. The second test can still detect its fault,
+since nothing but T has changed.
 
-Each function returns the statistic, then the renewed numbers. The fresh ones come from the auditor's ``rng``.
+Each function returns the statistic, then the renewed numbers. Fresh numbers come from the auditor's ``rng``.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _TOGETHER = 8192  # words whose bits are counted together: they stay in the fast
 
 
 def sums(scores: Floats, place: Ints, rng: _Rng) -> tuple[Floats, Floats]:
-    """Of standard normal scores: the sum at every place, over the root of their number.
+    """Return the sum of standard normal scores at every place, over the root of their number, and renew the scores.
 
     >>> scores, rng = np.array([3.0, 1.0, 5.0]), np.random.default_rng(1)
     >>> totals, renewed = sums(scores, np.array([0, 0, 1]), rng)
@@ -39,7 +40,7 @@ def sums(scores: Floats, place: Ints, rng: _Rng) -> tuple[Floats, Floats]:
 
 
 def squares(numbers: Floats, place: Ints, rng: _Rng) -> tuple[Floats, Floats]:
-    """Of standard normal numbers: the sum of squares at every place, which is chi-squared of their number."""
+    """Return the sum of squares of standard normal numbers at every place, chi-squared of their number, and renew them."""
     count = np.bincount(place)
     totals: Floats = np.bincount(place, np.square(numbers)).astype(np.float64)
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -48,7 +49,7 @@ def squares(numbers: Floats, place: Ints, rng: _Rng) -> tuple[Floats, Floats]:
 
 
 def spread(scores: Floats, rng: _Rng) -> tuple[float, Floats]:
-    """Of two or more standard normal scores: the sum of squares about their mean, chi-squared of one less than their number."""
+    """Return the sum of squares of n > 1 standard normal scores about their mean, chi-squared of n - 1, and renew them."""
     mean = float(scores.mean())
     total = float(np.square(scores - mean).sum())
     fresh = float(rng.chisquare(scores.size - 1))
@@ -56,10 +57,10 @@ def spread(scores: Floats, rng: _Rng) -> tuple[float, Floats]:
 
 
 def coefficients(directions: Floats, numbers: Floats, rng: _Rng) -> tuple[Floats, Floats]:
-    """Of columns of standard normal numbers: how far each goes along every direction, less what it goes along those before.
+    """Return the coefficients of columns of standard normal numbers along directions made orthonormal, and renew the columns.
 
-    The directions are columns too, and known before the numbers are. Orthonormal directions make the coefficients independent
-    standard normal numbers. A direction of length 0 has none: NaN.
+    The directions are columns too, fixed before the numbers. Along orthonormal directions the coefficients are independent
+    standard normal numbers. A direction of length 0 gives NaN.
 
     >>> found, renewed = coefficients(np.eye(3)[:, :2], np.array([[1.0], [-2.0], [7.0]]), np.random.default_rng(1))
     >>> found.ravel(), float(renewed[2, 0])
@@ -73,11 +74,11 @@ def coefficients(directions: Floats, numbers: Floats, rng: _Rng) -> tuple[Floats
 
 
 def pairs(rows: Floats, rng: _Rng) -> tuple[Floats, Floats]:
-    """Of rows of standard normal numbers, no more than each is long: how far row b goes along what row a < b has of its own.
+    """Return the coefficient of row b along the new direction of row a < b, for at most as many rows as columns; renew the rows.
 
-    These are the entries [a, b] above the diagonal: independent standard normal numbers (Bartlett's decomposition), since
-    earlier rows set the orthonormal directions that row b goes along. Renewal adds multiples of rows to rows, so that columns
-    that go together still do.
+    These are the entries [a, b] above the diagonal. They are independent standard normal numbers (Bartlett's decomposition),
+    since earlier rows fix the orthonormal directions for row b. Renewal adds multiples of rows to rows, so a dependence between
+    columns remains.
     """
     basis, corner = _orthonormal(rows.T)
     found = np.triu(corner, 1)
@@ -86,7 +87,7 @@ def pairs(rows: Floats, rng: _Rng) -> tuple[Floats, Floats]:
 
 
 def _orthonormal(columns: Floats) -> tuple[Floats, Floats]:
-    """Each column less its part along those before it, of length 1, for as many as there are rows; and their coefficients."""
+    """Return an orthonormal basis of the columns, in order and at most as many as there are rows, and their coefficients."""
     basis, corner = np.linalg.qr(columns[:, : len(columns)])
     sign = np.where(np.diagonal(corner) < 0, -1.0, 1.0)
     return basis * sign, corner * sign[:, None]
@@ -96,7 +97,7 @@ def _orthonormal(columns: Floats) -> tuple[Floats, Floats]:
 
 
 def order(values: Floats, ranks: Ints, rng: _Rng) -> tuple[Floats, Floats]:
-    """Of uniform numbers: those of some rising ranks, from 1. The numbers between two of them are stretched to fit."""
+    """Return the uniform numbers at some rising ranks, from 1, and renew them; the numbers between two are stretched to fit."""
     points = np.sort(values)[ranks - 1]
     steps = rng.gamma(np.diff(ranks, prepend=0, append=len(values) + 1))
     fresh = np.cumsum(steps)[:-1] / steps.sum()
@@ -104,7 +105,7 @@ def order(values: Floats, ranks: Ints, rng: _Rng) -> tuple[Floats, Floats]:
 
 
 def ones(words: Uints, rng: _Rng) -> tuple[Ints, Uints]:
-    """Of random words of 64 bits: how many have each bit; then which bits of which words to turn to renew these counts."""
+    """Return how many random words have each of 64 bits, and a mask of the bits to flip to renew these counts."""
     values, found = words.ravel(), count_ones(words)
     turned = np.zeros(len(values), dtype=np.uint64)
     for mask, more in zip(_MASKS, rng.binomial(len(values), 0.5, size=64) - found, strict=True):
@@ -114,7 +115,7 @@ def ones(words: Uints, rng: _Rng) -> tuple[Ints, Uints]:
 
 
 def count_ones(words: Uints) -> Ints:
-    """How many words have each of 64 bits.
+    """Count the words that have each of 64 bits.
 
     >>> count_ones(np.array([3, 1], dtype=np.uint64))[:3]
     array([2, 1, 0])
@@ -127,9 +128,9 @@ def count_ones(words: Uints) -> Ints:
 
 
 def resized(present: Bools, count: int, rng: _Rng) -> Bools:
-    """A random set becomes one of ``count``: as many as it takes, chosen at random, leave it or join it.
+    """Resize a random set to ``count``: as many members as necessary, chosen at random, leave or join.
 
-    If every set of a size is as likely as any other, that stays so, and which ones are kept says nothing about the old size.
+    If all sets of a size were equally likely, they still are, and the new set reveals nothing about the old size.
 
     >>> resized(np.array([True, True, False, False]), 3, np.random.default_rng(1)).sum()
     np.int64(3)
@@ -140,9 +141,9 @@ def resized(present: Bools, count: int, rng: _Rng) -> Bools:
 
 
 def _turned(there: Callable[[Ints | slice], Bools], size: int, more: int, rng: _Rng) -> Ints:
-    """Of ``size`` places, ``more`` that are not there and join, or ``-more`` that are and leave: any as likely as any other."""
+    """Choose ``more`` absent places of ``size`` that join, or ``-more`` present ones that leave, all equally likely."""
     tried = 4 * abs(more) + 64
-    if tried < size:  # of many places it is quicker to try some than to list all
+    if tried < size:  # sampling is faster than listing all of many places
         places = rng.choice(size, tried, replace=False)
         places = places[there(places) == (more < 0)][: abs(more)]
         if len(places) == abs(more):

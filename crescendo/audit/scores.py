@@ -1,8 +1,8 @@
-"""p-values of the audit: exact where a law is known, conservative at the small levels that a verdict is taken at.
+"""p-values of the audit: exact if the law is known, otherwise conservative at the small levels of a verdict.
 
 Every statistic of the audit is brought to a form whose law under a sound mechanism is known exactly: a normal score, a sum of
-squares of independent normal scores, an order statistic of independent uniform numbers, or a count of independent events. A
-count is made continuous by a uniform number of the auditor's own, so that its p-value is uniform too.
+squares of independent normal scores, an order statistic of independent uniform numbers, or a count of independent events. The
+auditor makes a count continuous with a uniform random number, so that its p-value is uniform too.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ NOTHING = "there was nothing to test"
 
 @dataclass(frozen=True)
 class Tested:
-    """What a check came to: a p-value, and the place that speaks loudest against the certificate, in words."""
+    """The result of a check: a p-value, and a description of the place that contradicts the certificate most."""
 
     p: float
     says: str
@@ -30,19 +30,19 @@ class Tested:
 
 @dataclass(frozen=True, eq=False)
 class Group:
-    """p-values of one statistic at many places, and the words for each place, or for all of them."""
+    """p-values of one statistic at many places, and a description of each place, or of all of them."""
 
     ps: Floats
     says: Callable[[int], str] | str
 
     def loudest(self) -> str:
-        """The words for the place with the smallest p-value."""
+        """Describe the place with the smallest p-value."""
         return self.says if isinstance(self.says, str) else self.says(int(np.nanargmin(self.ps)))
 
 
 @dataclass(frozen=True, eq=False)
 class Tails:
-    """The chances of a smaller and of a larger value than a statistic has, at many places."""
+    """The chances of a smaller and of a larger value of a statistic, at many places."""
 
     below: Floats
     above: Floats
@@ -62,11 +62,11 @@ class Tails:
 
 
 def combined(*groups: Group) -> Tested:
-    """One p-value for all: that of the smallest, by Šidák's rule. NaN is a place where there was nothing to test.
+    """Combine all p-values into that of the smallest, by Šidák's rule. NaN marks a place without anything to test.
 
     If the places are independent, p is uniform; `renewal` makes places of one and the same numbers independent. However they
     depend on each other, with m places and a level a, P(p <= a) <= m (1 - (1 - a)^(1/m)) <= a / (1 - a). At the small levels of
-    a verdict this is Bonferroni's bound, so that a verdict needs no independence.
+    a verdict this is Bonferroni's bound, so a verdict does not require independence.
     """
     count = sum(int(np.isfinite(group.ps).sum()) for group in groups)
     found = [(float(np.nanmin(group.ps)), group) for group in groups if np.isfinite(group.ps).any()]
@@ -77,7 +77,7 @@ def combined(*groups: Group) -> Tested:
 
 
 def _sidak(least: float, count: int) -> float:
-    """The p-value of the smallest of ``count`` p-values.
+    """Return the p-value of the smallest of ``count`` p-values.
 
     >>> _sidak(0.5, 1), round(_sidak(0.01, 100), 4), _sidak(0.0, 7)
     (0.5, 0.634, 0.0)
@@ -86,14 +86,14 @@ def _sidak(least: float, count: int) -> float:
 
 
 def normal_p(scores: npt.ArrayLike) -> Floats:
-    """Two-sided p-values of standard normal scores."""
+    """Return two-sided p-values of standard normal scores."""
     from scipy.special import ndtr
 
     return np.asarray(2 * ndtr(-np.abs(np.asarray(scores, dtype=np.float64))))
 
 
 def squared(total: npt.ArrayLike, count: npt.ArrayLike) -> Tails:
-    """Sums of squares of ``count`` standard normal numbers; NaN for none.
+    """Return the tails of sums of squares of ``count`` standard normal numbers; NaN if ``count`` is 0.
 
     >>> squared([0.0, 10.0], [10, 10]).p.round(3)
     array([0.  , 0.881])
@@ -106,7 +106,7 @@ def squared(total: npt.ArrayLike, count: npt.ArrayLike) -> Tails:
 
 
 def counted(hits: npt.ArrayLike, trials: npt.ArrayLike, chance: npt.ArrayLike, rng: _Rng) -> Tails:
-    """Counts of independent events, ties broken by ``rng``: uniform, exactly.
+    """Return the tails of counts of independent events, with ties broken by ``rng``: exactly uniform.
 
     >>> rng = np.random.default_rng(1)
     >>> counted([0, 500], 1000, 0.5, rng).p < 1e-9
@@ -122,7 +122,7 @@ def counted(hits: npt.ArrayLike, trials: npt.ArrayLike, chance: npt.ArrayLike, r
 
 
 def uniform_p(values: Floats) -> float:
-    """Kolmogorov and Smirnov: are these independent uniform numbers?"""
+    """Return the Kolmogorov-Smirnov p-value for independent uniform numbers."""
     from scipy.stats import kstwo
 
     n, u = len(values), np.sort(values)
@@ -133,9 +133,9 @@ def uniform_p(values: Floats) -> float:
 
 
 def ends_p(values: Floats) -> tuple[Floats, Ints]:
-    """Two-sided p-values of both ends of independent uniform numbers, and the ranks they are of: from 0 up, then from 1 down.
+    """Return two-sided p-values of both ends of independent uniform numbers, and their ranks: from 0 up, then from 1 down.
 
-    Each is of the step from the rank before it (1, 16, 256, ...) and given that one, so that they are independent of each other.
+    Each tests the step from the previous rank (1, 16, 256, ...), given that rank, so they are independent of each other.
     """
     n, ordered = len(values), np.sort(values)
     ranks = 16 ** np.arange(12)
@@ -150,7 +150,7 @@ def ends_p(values: Floats) -> tuple[Floats, Ints]:
 
 
 def steps_p(points: Floats, ranks: Ints, n: int) -> Floats:
-    """Two-sided p-values of some order statistics of ``n`` uniform numbers, each given those of the ranks below: independent."""
+    """Return independent two-sided p-values of order statistics of ``n`` uniform numbers, each given the lower ranks."""
     from scipy.special import betainc, betaincc
 
     before, below = np.concatenate([[0.0], points[:-1]]), np.concatenate([[0], ranks[:-1]])
@@ -161,14 +161,14 @@ def steps_p(points: Floats, ranks: Ints, n: int) -> Floats:
 
 
 def binned(counts: Ints, rng: _Rng) -> Tails:
-    """Counts in equally likely bins, each given those before it: independent of each other."""
+    """Return independent tails of the counts in equally likely bins, each given those before it."""
     left = np.concatenate([[counts.sum()], counts.sum() - np.cumsum(counts)[:-1]])
     bins = len(counts) - np.arange(len(counts))
     return counted(counts[:-1], left[:-1], 1.0 / bins[:-1], rng)
 
 
 def mean_and_spread(sums: Floats, squares: Floats, count: npt.ArrayLike) -> tuple[Floats, Floats]:
-    """p-values of the mean and of the spread about it, which are independent for normal numbers; NaN for none."""
+    """Return p-values of the mean and of the spread about it, independent for normal numbers; NaN for an empty place."""
     counts = np.asarray(count, dtype=np.float64)
     counts = np.where(counts > 0, counts, np.nan)
     about = np.maximum(squares - np.square(sums) / counts, 0.0)

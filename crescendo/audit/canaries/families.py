@@ -1,4 +1,4 @@
-"""Sets of trade-off curves from strong privacy to weak, and the bound that guesses give in each."""
+"""Families of trade-off curves from strong privacy to weak, and the bound from guesses in each."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ class Denying(Protocol):
     """Observed counts of canaries."""
 
     def denies(self, curve: TradeOff, level: float) -> bool:
-        """Whether it has a chance below ``level`` in every run that is as private as ``curve``."""
+        """Return True if the counts have a chance below ``level`` in every run that is as private as ``curve``."""
 
 
 @dataclass(frozen=True)
 class LessNoise:
-    """The certified events with their noise multiplied: the curve of a run that is as certified but for its noise."""
+    """The certified events with their noise multiplied: the curve of a run that is as certified except for its noise."""
 
     events: Counted
     delta: float
 
     def bound(self, seen: Denying, level: float, steps: int = _STEPS) -> float:
-        """A lower bound on epsilon at ``delta``, wrong with probability ``level`` at most, if the run is of this family."""
+        """Return a lower bound on epsilon at ``delta``, wrong with probability at most ``level`` if the run is of this family."""
         denied = last_denied(lambda octaves: seen.denies(self._curve(octaves), level), *_OCTAVES, steps)
         if denied is None:
             return 0.0
@@ -50,7 +50,7 @@ class LessNoise:
 
 
 def any_mechanism(guesses: Guesses, level: float, delta: float) -> float:
-    """A lower bound on epsilon at ``delta``, wrong with probability ``level`` at most, for any mechanism at all.
+    """Return a lower bound on epsilon at ``delta``, wrong with probability at most ``level``, for any mechanism.
 
     >>> round(any_mechanism(Guesses(1000, 100, 95), 0.05, 1e-5), 2)
     2.16

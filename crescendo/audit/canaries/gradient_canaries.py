@@ -1,7 +1,7 @@
-"""Canaries in gradient space: records whose clipped gradient is as long as the clip, on a coordinate that each has alone.
+"""Canaries in gradient space: records whose clipped gradient is as long as the clip, each on a separate coordinate.
 
-No record can be seen better. The objective of the run is widened by a coordinate for each canary; on its own coordinates, and for
-its own records, it is the objective that it was. Only `minibatch`, which sums gradients at one model, takes it.
+No record can be more visible. The run's objective is widened by a coordinate for each canary; on its old coordinates, and for
+the real records, it is unchanged. Only `minibatch`, which sums gradients at one model, can use it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from crescendo.privacy.mechanisms.minibatch import FrozenStepper
 
 
 class WithCanaries:
-    """``base`` with ``canaries`` more coordinates. Of the data, records from number ``first`` on are canaries."""
+    """``base`` with ``canaries`` more coordinates. Records from number ``first`` on are canaries."""
 
     def __init__(self, base: Objective, canaries: int, first: int) -> None:
         self.base, self.canaries, self.first = base, canaries, first
@@ -46,7 +46,7 @@ class WithCanaries:
         block: Block | None = None,
         unit: float | None = None,
     ) -> Floats:
-        """The base's sum over its own records, each clipped as a private round clips it, and a clip for every canary."""
+        """Return the base's sum over the real records, each clipped as in a private round, and a clip for every canary."""
         real, planted = rows[rows < self.first], rows[rows >= self.first]
         inner = FrozenStepper(self.base, data)
         inner.load(w[: self.base.size])
@@ -56,14 +56,14 @@ class WithCanaries:
 
     @staticmethod
     def length(clip: float | None, unit: float | None) -> float:
-        """Of a canary's gradient: the clip, rounded down to the unit of the round."""
+        """Return the length of a canary's gradient: the clip, rounded down to the unit of the round."""
         whole = 1.0 if clip is None else clip
         return whole if unit is None else float(np.floor(whole / unit) * unit)
 
     def evaluate(
         self, w: Vector, data: Records, weighted: npt.ArrayLike | None = None, metrics: Sequence[str] = ()
     ) -> dict[str, Any]:
-        """Of the base's own coordinates; canaries among the data count as records without features."""
+        """Evaluate the base's coordinates; canaries among the data count as records without features."""
         return self.base.evaluate(w[..., : self.base.size], data, weighted)
 
     def stepper(self, data: Records) -> Stepper:

@@ -1,4 +1,4 @@
-"""The score of a canary, which is how much likelier the releases are if it was in, and the plan for guessing by scores."""
+"""The score of a canary, the likelihood ratio of the releases for its presence, and the plan for guessing by scores."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from crescendo.audit.canaries.separate_trials import Trials
 from crescendo.core.arrays import Bools, Floats
 from crescendo_dp.events import Counted
 
-_SHARES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.4)  # of the canaries that are guessed on either side
-_TRIED, _MOST_NUMBERS = 4000, 20_000_000  # canaries that are made up to choose among these, and their numbers
+_SHARES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.4)  # of the canaries, guessed on either side
+_TRIED, _MOST_NUMBERS = 4000, 20_000_000  # simulated canaries for the choice among these, and their numbers
 
 
 def log_likelihood(sent: Floats, moved: Floats, scale: float, rate: float) -> Floats:
-    """log(1 - q + q N(sent; moved, scale^2) / N(sent; 0, scale^2)): of one round, for each canary."""
+    """Return log(1 - q + q N(sent; moved, scale^2) / N(sent; 0, scale^2)) of one round for each canary."""
     exponents = (sent - moved / 2) * moved / scale**2
     kept = math.log1p(-rate) if rate < 1 else -math.inf
     return np.asarray(np.logaddexp(kept, math.log(rate) + exponents))
@@ -26,9 +26,9 @@ def log_likelihood(sent: Floats, moved: Floats, scale: float, rate: float) -> Fl
 
 @dataclass(frozen=True)
 class GuessPlan:
-    """The use of the scores, fixed before the run: no release has a say in it.
+    """The use of the scores, fixed before the run so that it does not depend on releases.
 
-    The ``high`` highest are guessed to be in and the ``low`` lowest to be out. Scores above ``cut`` are counted by coin as well.
+    The ``high`` highest are guessed to be in and the ``low`` lowest to be out. Scores above ``cut`` are also counted by coin.
     """
 
     high: int
@@ -58,9 +58,9 @@ class GuessPlan:
 
     @classmethod
     def chosen(cls, canaries: int, family: LessNoise, level: float) -> GuessPlan:
-        """The plan that promises the highest bounds if each canary is as visible as is certified.
+        """Choose the plan with the highest expected bounds if each canary is as visible as certified.
 
-        Counts are taken one deviation worse than they should be, or rare scores, whose luck is largest, would win.
+        Counts are taken one deviation worse than expected; otherwise rare scores, which vary most, would win.
         """
         rounds = sum(count for _, count in family.events)
         tried = max(200, min(_TRIED, _MOST_NUMBERS // max(2 * rounds, 1)))
@@ -83,7 +83,7 @@ class GuessPlan:
 
 
 def made_up(rng: np.random.Generator, events: Counted, inside: Bools) -> Floats:
-    """Scores of canaries that move every round they are drawn in by the sensitivity; those that are not ``inside`` stay out."""
+    """Simulate scores of canaries: one that is ``inside`` moves every round for which it is drawn by the sensitivity."""
     scores = np.zeros(len(inside))
     for event, count in events:
         for _ in range(count):

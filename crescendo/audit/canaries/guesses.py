@@ -1,4 +1,4 @@
-"""How many right guesses a private run allows, and how much privacy too many of them deny."""
+"""Bounds from guesses: the most right guesses that a private run allows, and the privacy that more of them deny."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from crescendo.audit.canaries.trade_off import TradeOff
 
 @dataclass(frozen=True)
 class Guesses:
-    """``right`` of ``made`` guesses about ``canaries`` canaries; how many were made was fixed before the run."""
+    """``right`` of ``made`` guesses about ``canaries`` canaries; ``made`` was fixed before the run."""
 
     canaries: int
     made: int
     right: int
 
     def denies(self, curve: TradeOff, level: float) -> bool:
-        """Whether so many right guesses have a chance below ``level`` in every run that is as private as ``curve``.
+        """Return True if this many right guesses have a chance below ``level`` in every run that is as private as ``curve``.
 
-        Probabilities are taken from the top, each as small as the inequalities (see the top of the package) allow. To have all
-        of ``level`` on the observed count asks least of the others. A larger tail anywhere makes all tails below it larger.
+        Probabilities are chosen from the top, each as small as the inequalities (see the package's docstring) allow. Putting all
+        of ``level`` on the observed count constrains the others least. A larger tail anywhere enlarges all tails below it.
 
         >>> import math
         >>> [Guesses(100, 100, right).denies(TradeOff([math.log(3)], [0.0]), 0.05) for right in (82, 83)]
         [False, True]
-        >>> from scipy.stats import binom                       # as randomised response has it, which is the worst case
+        >>> from scipy.stats import binom                       # randomised response, the worst case
         >>> [bool(binom.sf(right - 1, 100, 0.75) < 0.05) for right in (82, 83)]
         [False, True]
         """
@@ -42,7 +42,7 @@ class Guesses:
         return False
 
     def p_value(self, curve: TradeOff) -> float:
-        """The least level, to a percent, at which the guesses deny ``curve``; 1 if they do at none.
+        """Return the least level, to a percent, at which the guesses deny ``curve``; 1 if there is none.
 
         >>> import math
         >>> round(Guesses(100, 100, 83).p_value(TradeOff([math.log(3)], [0.0])), 3)
@@ -58,7 +58,7 @@ class Guesses:
 
 
 def last_denied(denied: Callable[[float], bool], low: float, high: float, steps: int) -> float | None:
-    """Where ``denied``, true from ``low`` up to some number, turns false, from below; None if it is false at ``low``.
+    """Find, from below, where ``denied`` turns from true at ``low`` to false; None if it is false at ``low``.
 
     >>> last_denied(lambda epsilon: epsilon < 2.0, 0.0, 8.0, steps=10)
     1.9921875

@@ -1,6 +1,6 @@
 """Canaries as records: each has one feature that no other record has, as long as the norm bound allows.
 
-For `local`, whose proof needs a convex loss of one margin: the run's own regression is widened by a feature for each canary.
+They serve `local`, whose proof needs a convex loss of one margin: the run's regression is widened by a feature for each canary.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _INSIDE = 1 - 1e-5  # of the norm bound, so that no rounding of float32 features
 
 
 def widened(objective: Objective, canaries: int) -> MarginModel:
-    """The same regression with a feature for each canary behind its own."""
+    """Return the regression with one more feature for each canary at the end."""
     if not isinstance(objective, MarginModel):
         raise ConfigError(
             f"canaries of the local mechanism are records of a regression with one margin, and this is {objective.traits.name}"
@@ -29,7 +29,7 @@ def widened(objective: Objective, canaries: int) -> MarginModel:
 
 
 def with_canaries(records: Records, canaries: int, length: float, label: float) -> Records:
-    """The records, sparse, and the canaries after them.
+    """Return the records, sparse, with the canaries after them.
 
     >>> found = with_canaries(as_records([[1.0, 2.0]], [0.0]), 2, 3.0, 1.0)
     >>> found.x.toarray().tolist(), found.y.tolist()
@@ -42,11 +42,11 @@ def with_canaries(records: Records, canaries: int, length: float, label: float) 
 
 
 def longest(norm_bound: float, intercept: bool) -> float:
-    """The length of a canary's features."""
+    """Return the length of a canary's features."""
     return _INSIDE * math.sqrt(norm_bound**2 - float(intercept))
 
 
 def gradients(objective: MarginModel, start: Floats, data: Records, first: int, clip: float) -> Floats:
-    """Each canary's clipped gradient at ``start`` on its own feature; they have no feature in common, so one sum has them all."""
+    """Return each canary's clipped gradient at ``start`` on its feature; no two share one, so one sum holds them all."""
     rows = np.arange(first, len(data))
     return objective.gradient(start, data, rows, clip)[objective.features - len(rows) : objective.features]

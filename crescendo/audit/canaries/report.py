@@ -1,4 +1,4 @@
-"""The outcome of a run with canaries: lower bounds on epsilon, to hold against the certified one."""
+"""Report of a run with canaries: lower bounds on epsilon, for comparison with the certified one."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from crescendo.audit.canaries.separate_trials import Trials
 class CanaryReport:
     """Plain data. All three lower bounds together hold with probability ``confidence``.
 
-    ``lower`` is for a run that is as certified but for its noise, ``lower_any`` for any; ``lower_apart`` is ``lower`` if no
-    canary has an effect on another's score. ``p`` bounds the chance of so many right guesses if the certificate is true.
-    ``records`` of the client were real, and ``inside`` of the canaries were added.
+    ``lower`` holds for a run that is as certified except for its noise, ``lower_any`` for any run; ``lower_apart`` is ``lower``
+    if no canary affects another's score. ``p`` bounds the chance of this many right guesses if the certificate is true. The
+    client had ``records`` real records, and ``inside`` of the canaries were added.
     """
 
     mechanism: str
@@ -37,7 +37,7 @@ class CanaryReport:
 
     @classmethod
     def of(cls, guesses: Guesses, trials: Trials, family: LessNoise, confidence: float, **facts: Any) -> CanaryReport:
-        """The bounds that these guesses give."""
+        """Compute the bounds from these guesses."""
         level = cls.level(confidence)
         return cls(
             delta=family.delta,
@@ -54,22 +54,22 @@ class CanaryReport:
 
     @staticmethod
     def level(confidence: float) -> float:
-        """The probability with which each of the three bounds may be wrong."""
+        """Return the probability with which each of the three bounds may be wrong."""
         return (1 - confidence) / 3
 
     @property
     def share(self) -> float:
-        """Of the certified epsilon, the part that was seen."""
+        """The lower bound as a share of the certified epsilon."""
         return self.lower / self.claimed
 
     @property
     def share_apart(self) -> float:
-        """The same if no canary has an effect on another's score."""
+        """The share if no canary affects another's score."""
         return self.lower_apart / self.claimed
 
     @property
     def findings(self) -> tuple[str, ...]:
-        """What denies the certificate."""
+        """The contradictions to the certificate."""
         apart = self.lower_apart if self.kind == "gradients" else 0.0  # records share an intercept
         highest = max(self.lower, self.lower_any, apart)
         if highest <= self.claimed:
@@ -81,7 +81,7 @@ class CanaryReport:
         return not self.findings
 
     def to_json(self) -> dict[str, Any]:
-        """As one JSON object, with the verdict."""
+        """Return one JSON object, with the verdict."""
         verdict = "passed" if self.passed else "failed"
         return {
             "verdict": verdict,

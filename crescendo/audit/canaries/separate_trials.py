@@ -19,7 +19,7 @@ class Trials:
     others: int
 
     def denies(self, curve: TradeOff, level: float) -> bool:
-        """Whether these counts have a chance below ``level`` if canaries are independent and each as private as ``curve``.
+        """Return True if these counts have a chance below ``level`` for independent canaries as private as ``curve``.
 
         >>> [Trials(500, 400, 500, others).denies(TradeOff([math.log(3)], [0.0]), 0.05) for others in (80, 150)]
         [True, False]
@@ -30,7 +30,7 @@ class Trials:
         return curve.least(hit) > clopper_pearson(self.others, self.outside, level / 2)[1]
 
     def expected(self, factor: float) -> Trials:
-        """Of ``factor`` times as many canaries, with counts that are one deviation worse."""
+        """Return the trials for ``factor`` times as many canaries, with counts one deviation worse."""
         hits, others = factor * self.hits, factor * self.others
         worse = max(0.0, hits - math.sqrt(hits)), others + math.sqrt(others)
         return Trials(*(round(count) for count in (factor * self.inside, worse[0], factor * self.outside, worse[1])))

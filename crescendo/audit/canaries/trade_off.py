@@ -1,4 +1,4 @@
-"""Trade-off curves: how likely an event can be with a record, if its chance without the record is given."""
+"""Trade-off curves: the possible chance of an event with a record, given its chance without the record."""
 
 from __future__ import annotations
 
@@ -32,19 +32,19 @@ class TradeOff:
 
     @cached_property
     def _lines(self) -> tuple[Floats, Floats]:
-        """Of `least`, as offset + slope * right."""
+        """The lines of `least`, as offset + slope * right."""
         epsilons, deltas = np.asarray(self.epsilons, dtype=float), np.asarray(self.deltas, dtype=float)
         flat = np.exp(-epsilons), np.exp(np.minimum(epsilons, 700.0))
         return np.concatenate([-deltas * flat[0], 1 - deltas - flat[1]]), np.concatenate(flat)
 
     def least(self, right: float) -> float:
-        """The least chance on one side of an event whose chance on the other side is ``right``."""
+        """Return the least chance on one side of an event whose chance on the other side is ``right``."""
         offsets, slopes = self._lines
         return max(0.0, float((offsets + slopes * right).max()))
 
     @classmethod
     def of_events(cls, events: Counted) -> TradeOff:
-        """At most as private as these events: made of bounds on their epsilon at some deltas.
+        """Return a curve at most as private as these events, from bounds on their epsilon at some deltas.
 
         >>> from crescendo_dp.events import PoissonGaussian
         >>> curve = TradeOff.of_events([(PoissonGaussian(1.0, 1.0), 1)])
