@@ -17,8 +17,10 @@ from crescendo.data.records import Dataset, Records, as_records
 from crescendo.data.tables.table_cautions import UNSCALED
 
 _SPREADS = (0.25, 4.0)  # standard deviations that are left as they are, with a mean that is not far from 0
-_FAR = 2.0  # standard deviations
+_FAR = 0.5  # standard deviations: a column further from 0 resembles the intercept, and least squares tells them apart slowly
 _REACH = 0.25  # of numbers within [-1, 1], such as pixels and truth values, which are left as they are
+_FAR_WITHIN = 4.0  # standard deviations; such numbers further from 0, as shares from 0.9 to 1, vary too little to be learned from
+_USABLE = (1e-305, 1e305)  # the largest number of a column whose differences and quotients are floats
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,10 +40,9 @@ class Scaling:
     @classmethod
     def of(cls, records: Records) -> Self | None:
         """What standardises the columns that need it; None where none does. Sparse columns keep their zeros."""
-        with np.errstate(over="ignore", invalid="ignore"):
-            mean, spread, largest = _moments(records)
-            usable = np.isfinite(mean) & np.isfinite(spread) & (spread > 1e-12 * np.abs(mean)) & (spread > 0)
-            needs = usable & ~_fine(mean, spread, largest)
+        mean, spread, largest = _moments(records)
+        usable = (spread > 1e-12 * np.abs(mean)) & (_USABLE[0] <= largest) & (largest <= _USABLE[1])
+        needs = usable & ~_fine(np.zeros_like(mean) if records.sparse else mean, spread, largest)
         if not needs.any():
             return None
         centre = np.zeros_like(mean) if records.sparse else np.where(needs, mean, 0.0)
@@ -99,16 +100,23 @@ def scaled(data: Dataset) -> Dataset:
 def _moments(records: Records) -> tuple[Floats, Floats, Floats]:
     """Of each column its mean, standard deviation and largest number without its sign."""
     x: Any = records.x
-    if not records.sparse:
-        wide = np.asarray(x, dtype=np.float64)
-        return wide.mean(axis=0), wide.std(axis=0), np.abs(wide).max(axis=0)
-    count = len(records)
-    mean = np.asarray(x.sum(axis=0), dtype=np.float64).ravel() / count
-    squares = np.asarray(x.multiply(x).sum(axis=0), dtype=np.float64).ravel() / count
-    return mean, np.sqrt(np.maximum(squares - mean**2, 0.0)), np.asarray(abs(x).max(axis=0).toarray()).ravel()
+    sparse = records.sparse
+    largest = np.asarray(abs(x).max(axis=0).toarray() if sparse else np.abs(x).max(axis=0), dtype=np.float64).ravel()
+    unit = np.where((_USABLE[0] <= largest) & (largest <= _USABLE[1]), largest, np.inf)  # no square leaves the floats
+    if not sparse:
+        wide = np.asarray(x, dtype=np.float64) / unit
+        return wide.mean(axis=0) * largest, wide.std(axis=0) * largest, largest
+    count, wide = len(records), x.tocsr().astype(np.float64)
+    wide.data = wide.data / unit[wide.indices]
+    mean = np.asarray(wide.sum(axis=0)).ravel() / count
+    squares = np.asarray(wide.multiply(wide).sum(axis=0)).ravel() / count
+    return mean * largest, np.sqrt(np.maximum(squares - mean**2, 0.0)) * largest, largest
 
 
 def _fine(mean: Floats, spread: Floats, largest: Floats) -> Bools:
     """Which columns are of the usual size already."""
     near = (np.abs(mean) <= _FAR * spread) & (_SPREADS[0] <= spread) & (spread <= _SPREADS[1])
-    return np.asarray(near | ((largest >= _REACH) & (largest <= 1.0)))
+    within = (largest >= _REACH) & (largest <= 1.0)
+    part, square = np.clip(mean, 0.0, 1.0), np.minimum(spread, 1.0) ** 2
+    truth = np.abs(part * (1.0 - part) - square) <= 1e-9  # x - x^2 has the mean 0: only zeros and ones
+    return np.asarray(near | (within & (truth | (np.abs(mean) <= _FAR_WITHIN * spread))))

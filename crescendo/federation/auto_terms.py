@@ -17,7 +17,7 @@ from crescendo.core.arrays import Floats
 from crescendo.core.random import Purpose, stream
 from crescendo.core.terms import Terms
 from crescendo.data.records import Records
-from crescendo.errors import ConfigError
+from crescendo.errors import ConfigError, UsageError
 from crescendo.federation.schedule_terms import Schedule
 from crescendo.objectives import mean_gradient
 from crescendo.objectives.base import Objective
@@ -188,7 +188,14 @@ def _measured(
 ) -> Curvatures:
     """Measure curvatures on the records: one record's at a model that predicts class shares, the mean loss's at most."""
     squares, l2 = records.squared_lengths(objective.traits.intercept), objective.traits.l2
-    typical = float(np.mean(squares * squares) / max(float(np.mean(squares)), 1e-300))
+    with np.errstate(over="ignore"):
+        fourth = float(np.mean(squares * squares))
+    if not math.isfinite(fourth):
+        raise UsageError(
+            f"the features go up to {float(abs(records.x).max()):.3g}, and powers of such numbers exceed the largest float; divide "
+            "the features by a power of ten"
+        )
+    typical = fourth / max(float(np.mean(squares)), 1e-300)
     spread = class_spread(records.y) if classes > 1 else 1.0
     record, most = (smoothness(typical) - l2) * spread + l2, smoothness(steepest(some, objective.traits.intercept))
     return Curvatures(record, most if most < math.inf else 0.0, "measured", MEASURED if classes > 1 else UNBOUNDED)

@@ -44,6 +44,29 @@ def test_whole_numbers_of_many_values_are_amounts_and_not_classes() -> None:
     assert np.mean([run.metrics[-1]["r2"] for run in runs]) > due - 0.05
 
 
+def prices(seed: int) -> tuple[Any, Any]:
+    """Prices of homes by columns of few deviations from 0 (rooms), of many (square feet), and of large numbers."""
+    rng = np.random.default_rng(seed)
+    rooms, age, floor = (rng.integers(*ends, 600) for ends in ((1, 8), (0, 90), (0, 12)))
+    feet = 300 + 220 * rooms + rng.normal(0, 150, 600)
+    price = 40_000 + 21_000 * rooms + 95 * feet - 900 * age + rng.normal(0, 30_000, 600)
+    return np.column_stack([rooms, feet, age, floor]).astype(float), price
+
+
+def shares(seed: int) -> tuple[Any, Any]:
+    """Labels that a column of shares from 0.9 to 1 decides, beside truth values that are mostly true."""
+    rng = np.random.default_rng(seed)
+    share, true = rng.uniform(0.9, 1.0, 600), rng.random(600) < 0.97
+    return np.column_stack([share, true, rng.normal(size=600)]), 100 * (share - 0.95) + rng.normal(size=600)
+
+
+@pytest.mark.parametrize("table", [prices, shares])
+def test_columns_a_few_deviations_from_zero_cost_a_regression_no_r2(table: Any) -> None:
+    runs = [crescendo.simulate(*table(seed), seed=seed) for seed in range(3)]
+    due = [fitted_elsewhere("diabetes", run.prepared.dataset.train, run.prepared.dataset.test) for run in runs]
+    assert np.mean([run.metrics[-1]["r2"] for run in runs]) > np.mean(due) - 0.05
+
+
 @pytest.fixture(scope="module")
 def wine() -> tuple[Any, Any]:
     x, y = sklearn.load_wine(return_X_y=True)
@@ -100,7 +123,8 @@ def test_a_table_of_numbers_in_a_run_file_is_scaled(wine: tuple[Any, Any], tmp_p
 
 def test_features_of_the_usual_size_stay_as_they_are() -> None:
     rng = np.random.default_rng(0)
-    x = np.column_stack([rng.normal(size=400), rng.random(400) < 0.1, rng.random(400), np.zeros(400)])
+    truths = rng.random((2, 400)) < [[0.1], [0.99]]
+    x = np.column_stack([rng.normal(size=400), *truths, rng.random(400), np.zeros(400)])
     assert crescendo.simulate(x, x[:, 0] > 0, rounds=2).prepared.dataset.scaling is None
 
 
@@ -123,6 +147,31 @@ def test_numbers_at_the_ends_of_floats_are_not_scaled_into_nonsense(column: Any)
     rng = np.random.default_rng(1)
     found = Scaling.of(as_records(np.column_stack([column, 100 * rng.normal(size=300)]), np.zeros(300)))
     assert found is not None and found.width[0] == 1.0 and found.centre[0] == 0.0 and found.width[1] > 50
+
+
+@pytest.mark.parametrize("unit", [1e-300, 1e300])
+def test_tiny_and_huge_units_cost_nothing(unit: float) -> None:
+    from crescendo.data.records import as_records
+
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=(300, 2)) + [3.0, 0.0]
+    for given in (x, _sparse(x)):
+        found = Scaling.of(as_records(given * [[unit, 1.0]], np.zeros(300)))
+        assert found is not None and found.width == pytest.approx([x[:, 0].std() * unit, 1.0])
+        made: Any = found.apply(given * [[unit, 1.0]])
+        assert np.std(made.toarray() if given is not x else made, axis=0) == pytest.approx([1.0, x[:, 1].std()])
+
+
+def _sparse(x: Any) -> Any:
+    from scipy import sparse
+
+    return sparse.csr_array(x)
+
+
+def test_features_whose_squares_are_no_floats_are_refused_in_a_sentence() -> None:
+    x = np.random.default_rng(1).normal(size=(100, 2)) * [1.0, 1e200]
+    with pytest.raises(CrescendoError, match=r"the features go up to 2\..*e\+200.* divide the features by a power of ten"):
+        crescendo.simulate(x, x[:, 0] > 0, scale=False)
 
 
 def test_a_private_run_is_never_scaled_by_looking() -> None:
