@@ -19,7 +19,9 @@ from crescendo.data.tables.table_cautions import UNSCALED
 _SPREADS = (0.25, 4.0)  # standard deviations that are left as they are, with a mean that is not far from 0
 _FAR = 0.5  # standard deviations: a column further from 0 resembles the intercept, and least squares tells them apart slowly
 _REACH = 0.25  # of numbers within [-1, 1], such as pixels and truth values, which are left as they are
-_FAR_WITHIN = 4.0  # standard deviations; such numbers further from 0, as shares from 0.9 to 1, vary too little to be learned from
+_FAR_WITHIN = (
+    4.0  # standard deviations; such numbers further from 0, as shares from 0.9 to 1, vary too little to be learned from
+)
 _USABLE = (1e-305, 1e305)  # the largest number of a column whose differences and quotients are floats
 
 

@@ -192,8 +192,8 @@ def _measured(
         fourth = float(np.mean(squares * squares))
     if not math.isfinite(fourth):
         raise UsageError(
-            f"the features go up to {float(abs(records.x).max()):.3g}, and powers of such numbers exceed the largest float; divide "
-            "the features by a power of ten"
+            f"the features go up to {float(abs(records.x).max()):.3g}, and powers of such numbers exceed the largest float; "
+            "divide the features by a power of ten"
         )
     typical = fourth / max(float(np.mean(squares)), 1e-300)
     spread = class_spread(records.y) if classes > 1 else 1.0

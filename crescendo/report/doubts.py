@@ -1,7 +1,8 @@
-"""Doubts about a run: a score below a constant answer's, or far below a pooled fit's, with the likely cause and a remedy."""
+"""Doubts about a run: a score below a constant answer's, or surely below a pooled fit's, with the likely cause and a remedy."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Self
@@ -14,7 +15,12 @@ from crescendo.report.numbers import number
 from crescendo.report.references import GUESSES, REGRESSION, References
 
 _FAR = 0.5  # of the way from a constant answer to a pooled fit
+_NEAR = {"accuracy": 0.03, "r2": 0.05}  # a plain run so near to a pooled fit is not doubted
+_SURE = 2.0  # standard errors, by the number of test records
 _FEW_PASSES = 3.0
+_FEW_ROUNDS = 10
+_TIMID = 20.0  # times below the largest surely stable steps; automatic steps are nearer
+_SHIFTED = 5.0  # standard deviations of the labels between 0 and their mean
 _UNLIKE = 30.0  # from this ratio of the largest column to the smallest, no step size suits both
 _BOLD = 7.0  # times the largest surely stable step; automatic steps go up to 6
 _LARGE = 8.0  # larger features make the first steps of a user's model too long
@@ -49,10 +55,12 @@ class Doubt:
                 return cls(
                     f"{measure} {number(found)} is below the {number(level)} of the {guess}: {cause}", fails=True
                 )
-            if pooled is not None and result.privacy is None and found - level < _FAR * (pooled - level):
-                return cls(
-                    f"{measure} {number(found)} is far below the {number(pooled)} of {name}: {cause}", fails=False
-                )
+            if pooled is None or result.privacy is not None or not pooled > level:
+                continue
+            far = found - level < _FAR * (pooled - level)
+            if far or _surely_below(measure, found, pooled, len(result.prepared.dataset.test)):
+                how = "far below" if far else "below"
+                return cls(f"{measure} {number(found)} is {how} the {number(pooled)} of {name}: {cause}", fails=False)
         few = _few_tested(result)
         return None if few is None else cls.few(few)
 
@@ -63,6 +71,19 @@ class Doubt:
         return cls(
             f"the scores rest on {some} alone; hold out more, such as test = 0.2, or give a test part", fails=False
         )
+
+
+def _surely_below(measure: str, found: float, pooled: float, tested: int) -> bool:
+    """Return whether a score is further below a pooled fit's than is usual and than ``tested`` records leave to chance.
+
+    The standard error is a binomial share's for accuracy, and 2 r (1 - r^2) / sqrt(n) for R2.
+
+    >>> [_surely_below("accuracy", 0.93, 0.97, tested) for tested in (30, 300)]
+    [False, True]
+    """
+    middle = min(max((found + pooled) / 2, 0.0), 1.0)
+    one = math.sqrt(middle * (1 - middle)) if measure == "accuracy" else 2 * math.sqrt(middle) * (1 - middle)
+    return pooled - found > max(_NEAR[measure], _SURE * one / math.sqrt(tested))
 
 
 def _few_tested(result: Any) -> int | None:
@@ -90,8 +111,8 @@ def _causes(result: Any, references: References, measure: str, level: float) -> 
     private = prepared.privacy if result.privacy is not None else None
     if private is not None and (drowned := about_noise(private.certificate)) is not None:
         yield drowned
-    if measure == "r2" and private is None and (cut := _cut_labels(prepared)) is not None:
-        yield cut
+    if measure == "r2" and private is None:
+        yield from filter(None, (_cut_labels(prepared), _shifted_labels(prepared.dataset.train.y)))
     if (unlike := unlike_columns(prepared.dataset, private is not None)) is not None:
         yield unlike
     if (large := _large_columns(prepared)) is not None:
@@ -107,9 +128,13 @@ def _causes(result: Any, references: References, measure: str, level: float) -> 
     passes = result.gradients / max(1, len(prepared.dataset.train))
     if passes < _FEW_PASSES:
         yield f"the run made {passes:.2g} passes over the records; try more gradients"
+    if room is not None and room > _TIMID and private is None:
+        yield f"the step sizes could be {room:.2g} times as large and surely stable; try larger ones, or more gradients"
     _, pooled = _pooled(dict(references.of(measure)))
     if pooled is not None and pooled < level:
         yield f"a pooled fit scores {number(pooled)} as well, so the features may say little about the label"
+    if private is None and (rounds := result.rounds) < _FEW_ROUNDS:
+        yield f"the run had {rounds} round{'s' if rounds != 1 else ''}; try more rounds of the same gradients"
     smaller = "" if config.schedule.is_auto or isinstance(prepared.objective, LinearModel) else "other step sizes, "
     yield f"try {smaller}more gradients, or more rounds of fewer gradients each"
 
@@ -122,6 +147,17 @@ def _cut_labels(prepared: Any) -> str | None:
     return (
         f"most labels lie outside of label_range = [{stated[0]:g}, {stated[1]:g}] and count as its nearer end; they go from "
         f"{labels.min():.4g} to {labels.max():.4g}; state a range that contains them"
+    )
+
+
+def _shifted_labels(labels: Any) -> str | None:
+    """Return a sentence on labels that lie far from 0 beside their spread, or None."""
+    mean, spread = float(np.mean(labels)), float(np.std(labels))
+    if not abs(mean) > _SHIFTED * spread > 0:
+        return None
+    return (
+        f"the labels lie far from 0 beside their spread (mean {mean:.4g}, standard deviation {spread:.4g}), which the intercept "
+        "learns slowly; subtract a number near their mean from them, or try more gradients"
     )
 
 

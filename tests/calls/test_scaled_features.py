@@ -154,7 +154,7 @@ def test_tiny_and_huge_units_cost_nothing(unit: float) -> None:
     from crescendo.data.records import as_records
 
     rng = np.random.default_rng(1)
-    x = rng.normal(size=(300, 2)) + [3.0, 0.0]
+    x = rng.normal([3.0, 0.0], size=(300, 2))
     for given in (x, _sparse(x)):
         found = Scaling.of(as_records(given * [[unit, 1.0]], np.zeros(300)))
         assert found is not None and found.width == pytest.approx([x[:, 0].std() * unit, 1.0])
@@ -170,7 +170,9 @@ def _sparse(x: Any) -> Any:
 
 def test_features_whose_squares_are_no_floats_are_refused_in_a_sentence() -> None:
     x = np.random.default_rng(1).normal(size=(100, 2)) * [1.0, 1e200]
-    with pytest.raises(CrescendoError, match=r"the features go up to 2\..*e\+200.* divide the features by a power of ten"):
+    with pytest.raises(
+        CrescendoError, match=r"the features go up to 2\..*e\+200.* divide the features by a power of ten"
+    ):
         crescendo.simulate(x, x[:, 0] > 0, scale=False)
 
 

@@ -1,6 +1,7 @@
 """A run does not look like a success that is not one: scores stand beside a constant answer's and a pooled fit's."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -71,6 +72,29 @@ def test_a_private_run_may_stay_below_the_pooled_fit() -> None:
     x = rng.normal(size=(2000, 5))
     result = untyped(x, x[:, 0] > 0, epsilon=0.3, records=600, classes=[0, 1], clients=3)
     assert result.accuracy > 0.55 and (result.doubt is None or result.doubt.fails)
+
+
+@pytest.mark.parametrize(
+    ("keys", "cause"),
+    [
+        ({"steps": {"kind": "constant", "eta": 1e-3}}, "the step sizes could be .* times as large"),
+        ({"gradients": 700, "rounds": 20}, "passes over the records; try more gradients"),
+    ],
+)
+def test_a_run_surely_below_the_pooled_fit_says_so_and_does_not_fail(keys: dict[str, Any], cause: str) -> None:
+    result = untyped(*sklearn.load_digits(return_X_y=True), **keys)
+    assert result.accuracy > 0.6  # far above the commonest class, and more than half of the way to the fit
+    assert re.search(rf"is below the 0.9\d+ of a pooled fit: .*{cause}", result.doubt.says) and not result.doubt.fails
+
+
+def test_the_five_line_call_on_digits_is_not_doubted() -> None:
+    assert all(untyped(*sklearn.load_digits(return_X_y=True), seed=seed).trouble is None for seed in range(3))
+
+
+def test_labels_far_from_zero_are_named_as_the_cause() -> None:
+    x = np.random.default_rng(0).normal(size=(600, 2))
+    result = untyped(x, 300 + x[:, 0], gradients=1500, rounds=10)
+    assert "the labels lie far from 0" in result.doubt.says and "subtract a number near their mean" in result.doubt.says
 
 
 def test_scores_on_very_few_records_are_doubted() -> None:
