@@ -15,7 +15,7 @@ _MODULI = (3, 5, 7)
 
 
 def _last_bits(noise: Noise, rng: np.random.Generator) -> Tested:
-    """As multiples of the public grid: every residue is equally likely, whatever the noise hides."""
+    """Test the residues of releases as multiples of the public grid: all are equally likely, whatever the noise hides."""
     units = noise.units[np.isfinite(noise.units)]
     if not len(units):
         return combined()
@@ -34,7 +34,7 @@ def _last_bits(noise: Noise, rng: np.random.Generator) -> Tested:
 
 
 def _parities(scores: Floats) -> Floats:
-    """From independent scores of bins, each given those before it, to as many of parities.
+    """Turn independent scores of bins, each given those before it, into as many scores of parities.
 
     Where counts are large, the score of a bin is its count less the mean of it and those after it, over a standard
     deviation: how far the counts go along a direction of Helmert's basis. From there to the basis of the parities is a
@@ -47,7 +47,7 @@ def _parities(scores: Floats) -> Floats:
 
 
 def _walsh(counts: Floats) -> Floats:
-    """The sum of (-1)^(parity of the bits of b in m) over all b, for every m."""
+    """Return the sum of (-1)^(parity of the bits of b in m) over all b, for every m."""
     found = counts.copy()
     for bit in range(_BITS):
         pairs = found.reshape(-1, 2, 2**bit)
@@ -56,9 +56,9 @@ def _walsh(counts: Floats) -> Floats:
 
 
 def _fair_coins(words: Words, rng: np.random.Generator) -> Tested:
-    """Each of 64 bits, alone and against the same bit of the next word, of the next round and of the number's further words.
+    """Test each of 64 bits alone and against the same bit of the next word, the next round and the number's further words.
 
-    Bits that have been counted are renewed. To turn the difference of two words in a row is to turn the second and all after it.
+    Counted bits are renewed. Flipping the difference of two consecutive words means flipping the second and all after it.
     """
     first, more, groups = words.first, words.more, []
 

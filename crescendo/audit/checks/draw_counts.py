@@ -1,4 +1,4 @@
-"""How many records are drawn, and which: against the certified rates, and each as often as any other."""
+"""Checks of the number of drawn records against the certified rates, and of equal chances for all records."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _PARTS = 16
 
 
 def _rates(draws: Draws, rng: np.random.Generator) -> Tested:
-    """How many records are drawn over all rounds and in every round, against the certified rates."""
+    """Test the number of records drawn over all rounds and in every round against the certified rates."""
     hits, trials = draws.counts.sum(axis=0), draws.records * len(draws.members)
     scores = counted(hits, trials, draws.rates, rng).score
     total, scores = renewal.sums(scores, np.zeros(len(scores), dtype=np.int64), rng)
@@ -44,7 +44,7 @@ def _rates(draws: Draws, rng: np.random.Generator) -> Tested:
 
 
 def _sizes(draws: Draws, rng: np.random.Generator) -> Tested:
-    """As normal scores, the counts of a Poisson draw are independent and normal: no fixed sizes, no cuts, no second draws."""
+    """Test that normal scores of the counts are independent and normal: no fixed sizes, no cuts, no second draws."""
     scores = counted(draws.counts, draws.records, draws.rates, rng).score
     says = f"the sizes of {scores.size:,} draws vary by {np.sqrt(np.mean(scores**2)):.3f} of what they should"
     spread, scores = renewal.spread(scores, rng)
@@ -55,7 +55,7 @@ def _sizes(draws: Draws, rng: np.random.Generator) -> Tested:
 
 
 def _ends(draws: Draws, rng: np.random.Generator) -> Tested:
-    """The smallest and the largest draws, as uniform numbers: none left out, none cut."""
+    """Test the smallest and the largest draws, as uniform numbers: none left out, none cut."""
     from scipy.special import ndtr
 
     u = ndtr(counted(draws.counts, draws.records, draws.rates, rng).score).ravel()
@@ -69,7 +69,7 @@ def _ends(draws: Draws, rng: np.random.Generator) -> Tested:
 
 
 def _which_records(draws: Draws, rng: np.random.Generator) -> Tested:
-    """Contiguous parts of the records, every 16th record, and single records at both ends and anywhere."""
+    """Test contiguous parts of the records, every 16th record, and single records at both ends and anywhere."""
     n = draws.records
     groups, drawn = [], _joined(draws)
     if any(len(np.unique(cells)) < len(cells) for cells in drawn):
@@ -89,7 +89,7 @@ def _which_records(draws: Draws, rng: np.random.Generator) -> Tested:
 
 
 def _of_sums(hits: Ints, chances: Sequence[float], trials: int, rng: np.random.Generator) -> Tails:
-    """Counts of events of different chances, each tried ``trials`` times: by convolution.
+    """Return the tails of counts of events with different chances, each tried ``trials`` times, by convolution.
 
     >>> _of_sums(np.array([0]), [0.2, 0.4], 20, np.random.default_rng(1)).p < 1e-4
     array([ True])
@@ -106,7 +106,7 @@ def _of_sums(hits: Ints, chances: Sequence[float], trials: int, rng: np.random.G
 
 
 def _joined(draws: Draws) -> list[Ints]:
-    """By round, the draws of all seeds: seed s has record k as number s * records + k."""
+    """Return the draws of all seeds by round; record k of seed s has the number s * records + k."""
     starts, rounds = draws.records * np.arange(len(draws.members)), range(len(draws.rounds))
     return [np.concatenate([s + seed[r] for s, seed in zip(starts, draws.members, strict=True)]) for r in rounds]
 
@@ -114,7 +114,7 @@ def _joined(draws: Draws) -> list[Ints]:
 def _by_part(
     draws: Draws, drawn: list[Ints], part: Ints, name: str, rng: np.random.Generator
 ) -> tuple[Group, list[Ints]]:
-    """How often the records of each part are drawn, over all rounds; and the draws, renewed."""
+    """Test the number of draws from each part of the records, over all rounds; return the group, and the draws, renewed."""
     n, seeds, sizes = draws.records, len(draws.members), np.bincount(part, minlength=_PARTS)
     there = np.flatnonzero(sizes)
     trials, rates = seeds * sizes[there], draws.rates[:, None]
@@ -140,7 +140,7 @@ def _by_part(
 
 
 def _counts_of(scores: Floats, trials: npt.ArrayLike, chance: npt.ArrayLike) -> Ints:
-    """The counts that have these scores: the inverse of `counted(..).score`.
+    """Return the counts that have these scores: the inverse of `counted(..).score`.
 
     >>> rng = np.random.default_rng(1)
     >>> _counts_of(counted([0, 3, 9], 9, 0.5, rng).score, 9, 0.5)

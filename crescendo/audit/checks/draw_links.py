@@ -1,4 +1,4 @@
-"""Draws against other draws, and the tags that put drawn records in order."""
+"""Checks of draws against other draws, and of the tags that order drawn records."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from crescendo.audit.scores import (
 from crescendo.core.arrays import Floats, Ints
 
 _MOST_DRAWS, _MOST_RECORDS, _MOST_EARLIER = 8000, 30_000, 16
-_OTHER_SEED, _ANY = -1, 0  # in the place of the number of rounds apart
+_OTHER_SEED, _ANY = -1, 0  # instead of the number of rounds apart
 _BINS, _WIDTH, _MOST_TAGS = 32, 24, 20_000
 
 
@@ -60,9 +60,9 @@ def _overlaps(draws: Draws, rng: np.random.Generator) -> Tested:
 
 
 def _divided(draws: Draws, rng: np.random.Generator) -> tuple[Ints, Ints, Ints, Ints, Ints]:
-    """For every part of every draw: seed, place of the round, rounds apart, how many records, how many of them are drawn."""
+    """Return for every part of every draw: seed, index of the round, rounds apart, records, and drawn records."""
     rounds, width = len(draws.rounds), min(draws.records, _MOST_RECORDS)
-    # of more earlier rounds, the last would have few records to themselves
+    # with more earlier rounds, few records would be left for the last ones
     most = int(np.clip(1 / draws.rates.mean(), 1, _MOST_EARLIER))
     found, last = [np.empty((5, 0), dtype=np.int64)], None
     for seed in range(min(len(draws.members), 2 + _MOST_DRAWS // rounds)):
@@ -92,7 +92,7 @@ def _places(labels: Ints) -> Ints:
 
 
 def _tags(draws: Draws, rng: np.random.Generator) -> Tested:
-    """Tags are uniform, new in every round, and strangers to the records' numbers."""
+    """Test that tags are uniform, new in every round, and independent of the records' numbers."""
     tags = np.concatenate([np.empty(0), *(each for seed in draws.tags for each in seed)])
     n = len(tags)
     if not n:
@@ -120,14 +120,14 @@ def _tags(draws: Draws, rng: np.random.Generator) -> Tested:
 
 
 def _ranks(n: int) -> Ints:
-    """Of the tags whose size is looked at: some at either end, and every 32nd part of all."""
+    """Return the ranks of the tags whose size is tested: some at either end, and every 32nd part of all."""
     ends = 16 ** np.arange(3)
     ranks = np.concatenate([ends, n + 1 - ends, np.arange(1, _BINS) * n // _BINS])
     return np.unique(ranks[(ranks >= 1) & (ranks <= n)])
 
 
 def _repeated_tags(draws: Draws, rng: np.random.Generator) -> Tested:
-    """Any two of n tags are equal with a chance of at most n^2 / 2^54."""
+    """Test for equal tags: any two of n tags are equal with a chance of at most n^2 / 2^54."""
     tags = np.concatenate([np.empty(0), *(each for seed in draws.tags for each in seed)])
     if len(tags) > _MOST_TAGS:
         tags = tags[rng.choice(len(tags), _MOST_TAGS, replace=False)]
@@ -137,7 +137,7 @@ def _repeated_tags(draws: Draws, rng: np.random.Generator) -> Tested:
 
 
 def _table(draws: Draws, scores: Floats) -> Floats:
-    """The first scores of every draw, by seed, round and place, as many as there usually are; NaN where there are fewer."""
+    """Return the first scores of every draw by seed, round and place, up to the median size; NaN for smaller draws."""
     width = int(np.clip(np.median(draws.counts), 1, _WIDTH))
     table = np.full((len(draws.tags), len(draws.rounds), width), np.nan)
     begin = 0
@@ -150,7 +150,7 @@ def _table(draws: Draws, scores: Floats) -> Floats:
 
 
 def _numbers(draws: Draws) -> Floats:
-    """The drawn records' numbers, as large above the middle as below it."""
+    """Return the numbers of the drawn records, centred on the middle record."""
     numbers = np.concatenate([np.empty(0), *(each for seed in draws.members for each in seed)])
     return numbers - (draws.records - 1) / 2
 

@@ -1,4 +1,4 @@
-"""Draws from as many records as are declared, and from more than samplers handle at once: how many, and from where."""
+"""Check of draws from all declared records and from more than a sampler handles at once: their number and their regions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from crescendo.audit.scores import Group, Tested, combined, counted, normal_p
 
 
 def _at_scale(large: LargeDraws, rng: np.random.Generator) -> Tested:
-    """Over all regions of the records, then in each: counts of regions are independent, as records are."""
+    """Test the counts over all regions of the records, then in each; the counts of regions are independent."""
     groups = []
     for sample in large.samples:
         if sample.odd is not None:

@@ -1,4 +1,4 @@
-"""Noise against the draw, against what it hides and against the start model: it must be independent of all three."""
+"""Checks of noise against the draw, the hidden numbers and the start model: it must be independent of all three."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _PARTS = 8
 
 
 def _by_size(noise: Noise, rng: np.random.Generator) -> Tested:
-    """The scale and the mean of the noise of draws of each size."""
+    """Test the scale and the mean of the noise for draws of each size."""
     groups = []
     for what, values in _classes(noise):
         sums, squares = values.sum(keepdims=True), np.square(values).sum(keepdims=True)
@@ -38,7 +38,7 @@ def _by_size(noise: Noise, rng: np.random.Generator) -> Tested:
 
 
 def _tails_by_size(noise: Noise, rng: np.random.Generator) -> Tested:
-    """Both ends of the noise of draws of each size."""
+    """Test both ends of the noise for draws of each size."""
     return combined(*(both_ends(values, what) for what, values in _classes(noise)))
 
 
@@ -51,7 +51,7 @@ def _classes(noise: Noise) -> Iterator[tuple[str, Floats]]:
 
 
 def _by_record(noise: Noise, rng: np.random.Generator) -> Tested:
-    """The scale and the mean of the noise, by one of the records that were drawn: each release counts once, by chance."""
+    """Test the scale and the mean of the noise by one drawn record, chosen at random so that each release counts once."""
     chance = np.where(noise.members, rng.random(noise.members.shape), -1.0)
     chosen = np.where(noise.members.any(axis=2), chance.argmax(axis=2), TRACKED)
     squares, count = noise.squares((2,))
@@ -69,7 +69,7 @@ def _by_record(noise: Noise, rng: np.random.Generator) -> Tested:
 
 
 def _with_counts(noise: Noise, rng: np.random.Generator) -> Tested:
-    """How many records the source draws, against the length and the mean of the noise, some rounds before or after."""
+    """Test the number of drawn records against the length and the mean of the noise, some rounds before or after."""
     lags = sorted(range(-_LAGS, _LAGS + 1), key=abs)
     drawn = np.stack([_later(noise.expected, lag) for lag in lags if abs(lag) < len(noise.rounds)], axis=-1)
     total, count = noise.squares((2,))
@@ -88,7 +88,7 @@ def _with_counts(noise: Noise, rng: np.random.Generator) -> Tested:
 
 
 def _later(numbers: Floats, lag: int) -> Floats:
-    """The numbers of ``lag`` rounds before, by run and round; 0 where there are none."""
+    """Return the numbers of ``lag`` rounds before, by run and round; 0 beyond either end."""
     found = np.zeros(numbers.shape)
     size = numbers.shape[1] - abs(lag)
     found[:, max(0, lag) :][:, :size] = np.nan_to_num(numbers[:, max(0, -lag) :][:, :size])
@@ -96,7 +96,7 @@ def _later(numbers: Floats, lag: int) -> Floats:
 
 
 def _with_tags(noise: Noise, rng: np.random.Generator) -> Tested:
-    """Every tag of a draw against the noise, and its magnitude, at each of the first coordinates."""
+    """Test every tag of a draw against the noise, and its magnitude, at each of the first coordinates."""
     width = min(_WIDTH, noise.z.shape[2])
     tags = np.nan_to_num(noise.tags.reshape(-1, noise.tags.shape[2]))
     numbers = noise.z[:, :, :width].reshape(-1, width)
@@ -114,7 +114,7 @@ def _with_tags(noise: Noise, rng: np.random.Generator) -> Tested:
 
 
 def _by_support(directions: Floats, columns: Floats, rng: np.random.Generator) -> tuple[Floats, Floats]:
-    """Coefficients of columns that are there in some rows: those of the same rows together."""
+    """Return coefficients of columns with gaps, taking columns with the same rows together."""
     scores, renewed = np.full((directions.shape[1], columns.shape[1]), np.nan), columns.copy()
     supports, which = np.unique(np.isfinite(columns), axis=1, return_inverse=True)
     for k, rows in enumerate(supports.T):
@@ -128,7 +128,7 @@ def _by_support(directions: Floats, columns: Floats, rng: np.random.Generator) -
 
 
 def _with_signal(noise: Noise, rng: np.random.Generator) -> Tested:
-    """Round by round: later start models have earlier noise in them, and only within a round are both sides independent."""
+    """Test round by round: later start models contain earlier noise, so only within a round are both sides independent."""
     noises, hidden, starts = (
         np.moveaxis(each, 1, 0).reshape(len(noise.rounds), -1) for each in (noise.z, noise.hidden, noise.starts)
     )
@@ -147,7 +147,7 @@ def _with_signal(noise: Noise, rng: np.random.Generator) -> Tested:
 
 
 def _along(scores: Floats, noise: Noise, what: str, rng: np.random.Generator) -> list[Group]:
-    """Over all rounds, then each of them."""
+    """Test scores over all rounds, then each of them."""
     there = np.flatnonzero(np.isfinite(scores))
     if not len(there):
         return []
@@ -164,9 +164,9 @@ def _along(scores: Floats, noise: Noise, what: str, rng: np.random.Generator) ->
 
 
 def _parts(rows: Floats, noises: Floats, what: str, rng: np.random.Generator) -> tuple[Group, Floats]:
-    """The scale of the noise where the other numbers of the same round are small, larger, and largest.
+    """Test the scale of the noise by the size of the other numbers of the same round, from the smallest part to the largest.
 
-    The parts of each round are renewed by themselves: which number is in which part of a later round, this round's noise decides.
+    The parts of each round are renewed separately: this round's noise decides the parts of the numbers of a later round.
     """
     there = np.isfinite(noises)
     order = np.argsort(np.argsort(np.where(there, np.abs(rows), np.inf), axis=1, kind="stable"), axis=1)

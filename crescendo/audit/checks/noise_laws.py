@@ -1,4 +1,4 @@
-"""The noise by itself: its scale, its mean and its shape, over all numbers, by place and by release."""
+"""Checks of the noise alone: its scale, its mean and its shape, over all numbers, by place and by release."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _BINS = 64
 
 
 def _scale(noise: Noise, rng: np.random.Generator) -> Tested:
-    """The variance and the mean of all noise together."""
+    """Test the variance and the mean of all noise together."""
     values = noise.values
     total, squares, n = values.sum(keepdims=True), np.square(values).sum(keepdims=True), len(values)
     mean, spread = mean_and_spread(total, squares, n)
@@ -35,12 +35,12 @@ def _scale(noise: Noise, rng: np.random.Generator) -> Tested:
 
 
 def _by_coordinate(noise: Noise, rng: np.random.Generator) -> Tested:
-    """The scale and the mean of the noise of every coordinate."""
+    """Test the scale and the mean of the noise of every coordinate."""
     return _by(noise, (0, 1), "coordinate", noise.coordinates)
 
 
 def _by_round(noise: Noise, rng: np.random.Generator) -> Tested:
-    """The scale and the mean of the noise of every round."""
+    """Test the scale and the mean of the noise of every round."""
     return _by(noise, (0, 2), "round", noise.rounds)
 
 
@@ -61,7 +61,7 @@ def _by(noise: Noise, axis: tuple[int, ...], name: str, labels: Ints) -> Tested:
 
 
 def _by_cell(noise: Noise, rng: np.random.Generator) -> Tested:
-    """Over runs alone."""
+    """Test the scale of every coordinate in every round, over runs."""
     total, count = (part.ravel() for part in noise.squares((0,)))
     size = noise.z.shape[2]
 
@@ -74,7 +74,7 @@ def _by_cell(noise: Noise, rng: np.random.Generator) -> Tested:
 
 
 def _lengths(noise: Noise, rng: np.random.Generator) -> Tested:
-    """The length of every release's noise: one release without noise, or lengths that vary too little or too much."""
+    """Test the length of every release's noise, to find a release without noise, or lengths that vary too little or too much."""
     total, count = noise.squares((2,))
     there = count > 0
     total, count = total[there], count[there]
@@ -95,7 +95,7 @@ def _lengths(noise: Noise, rng: np.random.Generator) -> Tested:
 
 
 def _curve(noise: Noise, rng: np.random.Generator) -> Tested:
-    """The whole distribution function."""
+    """Test the whole distribution function."""
     from scipy.special import ndtr
 
     values = noise.values
@@ -104,7 +104,7 @@ def _curve(noise: Noise, rng: np.random.Generator) -> Tested:
 
 
 def _shape(noise: Noise, rng: np.random.Generator) -> Tested:
-    """The numbers in 64 equally likely bins."""
+    """Count the numbers in 64 equally likely bins, and test the counts."""
     from scipy.special import ndtr, ndtri
 
     u = ndtr(noise.values)
@@ -118,12 +118,12 @@ def _shape(noise: Noise, rng: np.random.Generator) -> Tested:
 
 
 def _tails(noise: Noise, rng: np.random.Generator) -> Tested:
-    """The longest noise numbers and those nearest to 0: tails that are cut or heavy, and numbers without noise."""
+    """Test the largest noise numbers and those nearest to 0, to find tails that are cut or heavy, and numbers without noise."""
     return combined(both_ends(noise.values, "the magnitudes of the noise"))
 
 
 def both_ends(values: Floats, what: str) -> Group:
-    """Both ends of the magnitudes of normal numbers."""
+    """Return the p-values of both ends of the magnitudes of normal numbers."""
     from scipy.special import ndtr
 
     ps, ranks = ends_p(2 * ndtr(-np.abs(values)))

@@ -1,4 +1,4 @@
-"""Noise against other noise: of other rounds, coordinates and runs, at other places, and numbers that come twice."""
+"""Checks of noise against other noise: of other rounds, coordinates and runs, at other places, and repeated numbers."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ _MOST = 400_000
 
 
 def _between_rounds(noise: Noise, rng: np.random.Generator) -> Tested:
-    """Correlations between rounds, at every lag: noise that is used again."""
+    """Test correlations between rounds at every lag, to find noise that is used again."""
     return combined(*dependent(noise.z, 1, noise.rounds, "the noise", "round", rng)[0])
 
 
 def _between_coordinates(noise: Noise, rng: np.random.Generator) -> Tested:
-    """Correlations between coordinates, at every lag."""
+    """Test correlations between coordinates at every lag."""
     chosen = some(noise.z.shape[2], rng)
     return combined(*dependent(noise.z, 2, noise.coordinates, "the noise", "coordinate", rng, chosen)[0])
 
 
 def _between_runs(noise: Noise, rng: np.random.Generator) -> Tested:
-    """Correlations between runs: other seeds, other clients, other starts of the same source."""
+    """Test correlations between runs: other seeds, other clients, other starts of the same source."""
     chosen = some(len(noise.z), rng)
     return combined(*dependent(noise.z, 0, np.arange(len(noise.z)), "the noise", "run", rng, chosen)[0])
 
 
 def _magnitudes(noise: Noise, rng: np.random.Generator) -> Tested:
-    """Correlations of magnitudes between rounds, coordinates and runs: scales that move together, whatever the signs."""
+    """Test correlations of magnitudes between rounds, coordinates and runs, to find scales that move together."""
     sizes, groups = noise.magnitudes, []
     labels = {"round": (1, noise.rounds), "coordinate": (2, noise.coordinates), "run": (0, np.arange(len(noise.z)))}
     for noun, (axis, names) in labels.items():
@@ -43,9 +43,9 @@ def _magnitudes(noise: Noise, rng: np.random.Generator) -> Tested:
 
 
 def _shifts(noise: Noise, rng: np.random.Generator) -> Tested:
-    """For every lag and turn M: the noise of a round along that of an earlier one, turned by M coordinates.
+    """Test, for every lag and turn M, the noise of a round along that of an earlier one, turned by M coordinates.
 
-    Both are taken to frequencies, where a turn is a phase. At each frequency a round has a complex normal number for every
+    Both are transformed to frequencies, where a turn is a phase. At each frequency a round has a complex normal number for every
     run, and its coefficients along earlier rounds, made orthogonal first, are independent complex normal numbers. Taken back
     from frequencies, these are independent standard normal numbers, one for every turn.
     """
@@ -76,7 +76,7 @@ def _shifts(noise: Noise, rng: np.random.Generator) -> Tested:
 
 
 def _repeats(noise: Noise, rng: np.random.Generator) -> Tested:
-    """Given the first half, each number of the second falls near one of them with a known chance, independently."""
+    """Test for repeats: given the first half, each number of the second is near one of them with a known chance."""
     from scipy.special import ndtr
 
     values = np.abs(noise.values)

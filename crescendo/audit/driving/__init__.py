@@ -1,1 +1,1 @@
-"""Real workers, led through whole runs, with what they should have sent computed beside them."""
+"""Drivers that lead real workers through whole runs, and compute the releases that they should send."""

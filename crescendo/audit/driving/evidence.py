@@ -1,4 +1,4 @@
-"""What the statistical checks look at: the noise, the draws and the random words of one source, over many runs."""
+"""Evidence for the statistical checks: the noise, the draws and the random words of one source, over many runs."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def unheard(part: float) -> None:
 
 @dataclass(frozen=True, eq=False)
 class Noise:
-    """The noise of whole runs: what was sent less what the certified formula says, over the certified scale.
+    """The noise of whole runs: the releases less the certified formula, over the certified scale.
 
     Under a sound mechanism ``z`` is independent standard normal, given everything else here. Its axes are run, round and
     coordinate; NaN where nothing was sent. ``hidden`` is what the noise hides, over the same scale. ``units`` are what was

@@ -1,4 +1,4 @@
-"""The evidence of the check of large draws: how many records of each region were drawn. The draws are not kept."""
+"""Evidence for the check of large draws: the number of drawn records by region. The draws are not kept."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MOST_DRAWS = 64
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """So many draws of one kind: ``hits`` of records in regions of these ``sizes``. ``odd`` is what no law allows."""
+    """``draws`` draws of one kind: ``hits`` in regions of these ``sizes``. ``odd`` describes a draw that no law allows."""
 
     rate: float
     draws: int

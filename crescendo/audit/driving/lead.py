@@ -1,7 +1,7 @@
-"""A worker led through a run as a server would lead it, and beside it what it must send.
+"""Leads a worker through a run as a server would, and computes the releases that it must send.
 
-Broadcasts come before rounds, within them and not at all, some with old news; rounds are restarted; draws are the
-source's own or the auditor's. What must be sent is computed from what the source gave and what was sent before, by `reference`.
+Broadcasts come before rounds, within them and not at all, some of them stale; rounds are restarted; draws come from the source or
+the auditor. `literal` computes the expected release from the source's numbers and earlier releases.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _SPREAD = 0.3  # of the models that are broadcast
 
 @dataclass
 class Faults:
-    """Departures that no chance explains: by kind, the first of each."""
+    """Deterministic faults: the first of each kind."""
 
     found: dict[str, str] = field(default_factory=dict)
 
@@ -37,7 +37,7 @@ class Faults:
 
     @contextmanager
     def noting(self, what: str) -> Iterator[None]:
-        """A run with ``what`` that sends nothing, or that an error stops, is noted, and the audit goes on."""
+        """Note a run with ``what`` that sends nothing or stops with an error, and let the audit continue."""
         try:
             yield
         except Silent as error:
@@ -48,7 +48,7 @@ class Faults:
 
 @dataclass(frozen=True, eq=False)
 class Released:
-    """One release: what was sent, what the formula says, and what the source gave."""
+    """One release, the formula's result, and the numbers from the source."""
 
     i: int
     sent: Floats
@@ -67,7 +67,7 @@ class Released:
 
     @cached_property
     def noisy(self) -> Floats:
-        """What was sent without the public part."""
+        """The release without its public part."""
         return self.sent - self.formula.public
 
     @cached_property
@@ -79,11 +79,11 @@ class Released:
 
     @property
     def added(self) -> float:
-        """What at most seven roundings add: of the sum, of a mean made and undone, and of the auditor's own differences."""
+        """The error of at most seven roundings: of the sum, of a mean made and undone, and of the auditor's differences."""
         return 2.0**-50 * max(float(np.abs(part).max()) for part in (self.sent, self.formula.public))
 
     def departs(self) -> str | None:
-        """How what was sent differs from the formula with the source's noise, rounded to the grid; None if it does not."""
+        """Describe how the release differs from the formula with the source's noise on the grid; None if it does not."""
         if self.words is None:
             return f"round {self.i} did not ask its source for {len(self.sent)} noise numbers of its own"
         z, spread = normal_numbers(self.words)
@@ -99,7 +99,7 @@ class Released:
         )
 
     def differs(self) -> str | None:
-        """How a release without noise differs from the formula; None if it does not."""
+        """Describe how a release without noise differs from the formula; None if it does not."""
         apart = np.abs(self.noisy - self.formula.hidden)
         allowed = self.near + self.formula.rounding + self.added
         if (apart <= allowed).all():
@@ -112,7 +112,7 @@ class Released:
         )
 
     def off_grid(self) -> str | None:
-        """Whether a number that was sent is no multiple of the public grid."""
+        """Describe a number that is not a multiple of the public grid; None if there is none."""
         units = self.noisy / self.grid
         rest = np.abs(units - np.rint(units))
         if self.blur >= 0.2 or (rest <= self.blur).all():
@@ -129,7 +129,7 @@ def led(
     faults: Faults,
     wild: bool = False,
 ) -> Iterator[Released]:
-    """The releases of ``rounds``, one by one; departures in anything but the numbers are noted.
+    """Yield the releases of ``rounds`` one by one, noting every fault except in their numbers.
 
     With ``wild`` the server also sends models that are not finite and models that are much too long.
     """
@@ -152,7 +152,7 @@ def led(
 
 
 class _Server:
-    """Broadcasts models of its own making, and keeps what follows from them and from what was sent."""
+    """Broadcasts random models, and computes the client's next start model from them and from its updates."""
 
     def __init__(
         self, subject: Subject, tap: Tap, data: Records, rng: np.random.Generator, rounds: list[int], wild: bool
@@ -170,7 +170,7 @@ class _Server:
         return np.asarray(self._rng.normal(size=self._subject.objective.size) * self._spread)
 
     def _offend(self, i: int, faults: Faults) -> None:
-        """Broadcasts that must be refused, and one that is old news, which changes nothing."""
+        """Send broadcasts that must be refused, and a stale one that must change nothing."""
         size, rounds, below = self._subject.objective.size, self._subject.certificate.terms.rounds, self.mirror.below
         for what, model, received, k in (
             ("that is not finite", np.full(size, np.nan), below, i),
@@ -196,7 +196,7 @@ class _Server:
         return model
 
     def slots(self, i: int, faults: Faults) -> Floats | None:
-        """Run all slots of round i, in parts. A model that is broadcast in between is to be taken in after the round."""
+        """Run all slots of round i, in parts. Return a model that was broadcast in between, to be received after the round."""
         driver, worker, rng = self._driver, self._driver.worker, self._rng
         driver.skip_to(i)
         if self._wild:
@@ -218,7 +218,7 @@ class _Server:
         return aside
 
     def finish(self, i: int, aside: Floats | None) -> tuple[Floats, Update]:
-        """End round i: what was sent, decoded and as it is."""
+        """End round i; return the release, decoded, and the update itself."""
         sent = self._driver.finish(i)
         update = self._driver.sent.pop()  # not kept: a run has many
         self.mirror.sends(i, update.delta)
@@ -228,7 +228,7 @@ class _Server:
 
 
 def _check_message(update: Update, i: int, me: int, wire: str, faults: Faults) -> None:
-    """A message has its round, its client and its numbers, and nothing else."""
+    """Note a message that holds anything but its round, its client and its numbers."""
     if type(update) is not Update or (update.round, update.client) != (i, me):
         faults.note(
             "messages", f"round {i} of client {me} sent a {type(update).__name__} of {(update.round, update.client)}"
@@ -239,7 +239,7 @@ def _check_message(update: Update, i: int, me: int, wire: str, faults: Faults) -
 
 
 def _drawn(subject: Subject, tap: Tap, i: int, records: int, faults: Faults) -> Draw:
-    """The draw of round i; what was asked for must be the certified rate over all records."""
+    """Return the draw of round i; note a draw at another rate than the certified one, or not over all records."""
     rate = subject.certificate.rate(i, subject.me)
     draw, asked = tap.drew(i), tap.asked.get(i)
     if draw is None or asked is None:

@@ -1,7 +1,7 @@
-"""What a client must send, computed slowly and literally from the certified mechanism's definition.
+"""Reference releases, computed slowly and literally from the certified mechanism's definition.
 
-This shares no code with the mechanisms: it is what the audit compares them with. Per record it asks the objective for one
-gradient, of that record alone.
+The audit compares the mechanisms with this code, which shares none with them. It asks the objective for one gradient per record,
+of that record alone.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class Displacement:
 
 
 def _whole(certificate: Certificate, drawn: Records, slot: Ints, start: Floats, i: int, me: int) -> Floats:
-    """What the objective's own steps on these records move the model by, no longer than the clip; 0 if they fail."""
+    """Return the displacement by the objective's steps on these records, cut to the clip; 0 if they fail."""
     terms, (low, high) = certificate.terms, certificate.terms.block(i, len(start))
     etas = terms.etas(i, me)
     ends = np.cumsum(np.bincount(slot, minlength=len(etas)))  # how many records are in slot h or before
@@ -201,7 +201,7 @@ def public_grid(scale: float) -> float:
 
 
 class Mirror:
-    """Where a client's next round must begin, from what it sent and what it was told, and nothing else."""
+    """The start model of a client's next round, from its updates and the broadcasts alone."""
 
     def __init__(self, certificate: Certificate, model: Floats) -> None:
         self._terms, self._bound = certificate.terms, certificate.model_bound

@@ -1,7 +1,7 @@
-"""The least that releases can cost: a lower bound on epsilon that shares no code with the accountant.
+"""Least cost of releases: a lower bound on epsilon that shares no code with the accountant.
 
-The loss of each round when a record is removed lies on a grid, rounded down, and what would fall off either end is left out: both
-make delta smaller at every epsilon, so that the epsilon found is below the true one. What an FFT is off by is allowed for.
+The loss of each round when a record is removed is rounded down to a grid, and mass beyond either end is left out. Both make delta
+smaller at every epsilon, so the resulting epsilon is below the true one. The error of the FFT is allowed for.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What is audited, and how it is driven: real workers, on data, start models and draws of the auditor's choice."""
+"""The audited client and its driver: real workers, on data, start models and draws of the auditor's choice."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class Subject:
         return self.sources(int(rng.integers(2**62)), self.me)
 
     def without_noise(self) -> Subject:
-        """The same with the noise switched off: what it sends is what is to be hidden."""
+        """Return the subject with the noise switched off, so that it sends the numbers that the noise would hide."""
         return replace(self, certificate=replace(self.certificate, sigma=Sigmas.constant(0.0)))
 
     def with_step(self, eta: float) -> Subject:
@@ -158,7 +158,7 @@ class Draw:
 
 
 class Script:
-    """A source that says what it is told: draws by round, no noise but what is pushed in, in units of its scale.
+    """A source with scripted answers: draws by round, and no noise except ``push``, in units of its scale.
 
     ``behind`` supplies the rest. With draws that is the noise; without, it is the members, each with a tag of its own.
     """
@@ -247,7 +247,7 @@ class Driver:
         return self.finish(i)
 
     def finish(self, i: int) -> Floats:
-        """What is sent of round i, all slots of which were run, as it was before it became a part of a mean."""
+        """Finish round i, whose slots were all run, and return its release before the division for a mean."""
         update: Update | None = self.worker.finish()
         if update is None:
             raise Silent(f"round {i} sent nothing")

@@ -1,4 +1,4 @@
-"""The operating system's random bits, as a source asks for them: remembered, or replaced by bits of the auditor's choice."""
+"""Interception of the operating system's random bits: records them, or replaces them by the auditor's choice."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ Reader = Callable[[int], bytes]
 
 @dataclass
 class Taken:
-    """The bytes that were read of the operating system, read by read."""
+    """The bytes read from the operating system, read by read."""
 
     parts: list[bytes] = field(default_factory=list)
 
     @property
     def size(self) -> int:
-        """In bytes."""
+        """The size in bytes."""
         return sum(map(len, self.parts))
 
     @property

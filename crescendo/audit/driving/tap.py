@@ -12,7 +12,7 @@ from crescendo.privacy.mechanisms.noise import Source
 
 
 class Tap:
-    """Remembers, by round, what was asked for and what was given; the last time counts, as for a round that is restarted."""
+    """Records requests and answers by round; the last request counts, since a round may be restarted."""
 
     def __init__(
         self, behind: Source, draws: dict[int, Draw] | None = None, words: dict[int, Uints] | None = None
@@ -45,16 +45,16 @@ class Tap:
         return self._behind.more(i, number)
 
     def chose(self, i: int) -> bool:
-        """Whether the auditor chose the draw of round i."""
+        """Return True if the auditor chose the draw of round i."""
         return i in self._draws
 
     def drew(self, i: int) -> Draw | None:
-        """The draw of round i, None if the client did not ask for one."""
+        """Return the draw of round i; None if the client did not ask for one."""
         if i not in self.members_of or i not in self.tags_of:
             return None
         return Draw(self.members_of[i], self.tags_of[i]) if len(self.tags_of[i]) == len(self.members_of[i]) else None
 
     def noise(self, i: int, size: int) -> Uints | None:
-        """The words of round i's noise, None if the client did not ask for as many."""
+        """Return the words of round i's noise; None if the client did not ask for that many."""
         words = self.words_of.get(i)
         return words if words is not None and len(words) == size else None

@@ -1,6 +1,6 @@
-"""The ledger as its owner needs it: each release charged once, before it is sent, and nothing beyond the budget or the plan.
+"""Attack on the ledger: it must charge each release once, before it is sent, and nothing beyond the budget or the plan.
 
-What is spent does not depend on the audited run, so a small plan of the audit's own is charged, in a folder of its own.
+The ledger does not depend on the audited run, so the audit charges a small separate plan in a temporary folder.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def charges_test(faults: Faults) -> None:
 
 
 def ledger_events(ledger: Ledger) -> list[Event]:
-    """What was charged, one by one."""
+    """Return the charged events one by one."""
     return [event for event, count in ledger.charged() for _ in range(count)]
 
 

@@ -1,6 +1,6 @@
-"""What must hold to the last bit: noise where the first word leaves its rounding open, sums that have no order, records' bounds.
+"""Exact checks: noise whose rounding the first word leaves open, sums in any order, and the bounds of records.
 
-Elsewhere the audit compares with formulas up to a rounding that it allows for. Three parts of the proof allow for none.
+Other parts of the audit compare with formulas up to an allowed rounding. Three parts of the proof allow none.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def probe_exactness(subject: Subject, rng: np.random.Generator, faults: Faults) 
 
 
 class _Chosen:
-    """Nobody is drawn, and the noise has these bits: a first word for each number, and further ones."""
+    """A source that draws no record, and whose noise has these bits: a first word for each number, and further ones."""
 
     simulated = True
 

@@ -1,4 +1,4 @@
-"""Audit 1: no noise, the same draws, one record more. How far apart are the releases, against what is certified?"""
+"""Search for the largest influence of one record: no noise, the same draws, and one record more."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _CLIMBS = 4  # the best scenes from which the search goes on
 
 @dataclass
 class Fuzz(Faults):
-    """What the search found. ``worst`` is the largest release difference over the certified sensitivity.
+    """The result of the search. ``worst`` is the largest release difference over the certified sensitivity.
 
     ``usual`` is the worst scene at the step sizes as configured, with its ratio: what real releases are tested on.
     """
@@ -166,7 +166,7 @@ def _carried(subject: Subject, scene: Scene, rng: np.random.Generator, result: F
 
 
 def _public(subject: Subject, data: Records, start: Floats, i: int) -> Floats:
-    """What round i sends that depends on no record and gets no noise."""
+    """Return the part of round i's release that depends on no record and gets no noise."""
     start, nobody = shortened(start, subject.certificate.model_bound), Draw.none()
     return Displacement.of(subject.certificate, subject.me, data, start, i, nobody.members, nobody.tags).public
 

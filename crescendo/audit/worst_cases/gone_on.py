@@ -1,4 +1,4 @@
-"""A round that another process goes on with after a kill: of the same records, and with noise that no other process had.
+"""Attack on resumed rounds: after a kill, another process must use the same records, and noise that no other process had.
 
 A client is killed at some slot of some round. The auditor chooses the draws: records stand in the slots on either side of the
 kill, where a slot that is run twice or left out shows, and a process that would draw again is given other records.

@@ -1,6 +1,6 @@
-"""Terms that no certificate may be given for: the subject's own, with one thing in them that makes the proof false.
+"""Terms that must be refused: the subject's, with one change that makes the proof false.
 
-A condition that is widened, or left out, shows in nothing that a sound run sends. So the audit asks for certificates that the
+The releases of a sound run do not show that a condition is too wide or missing. So the audit asks for certificates that the
 proofs deny: steps just beyond a bound, noise of 0, rates above 1. Each must be refused.
 """
 

@@ -1,4 +1,4 @@
-"""The way of a release over disk: charged and kept before it is sent, sent again as it was, never made anew."""
+"""Attack on stored releases: the ledger must charge and keep a release before it is sent, and resend the same bytes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _FEDERATION = "audit"
 
 
 def open_outbox(path: Path) -> Any:
-    """A ledger whose budget is no hindrance."""
+    """Open a ledger with an ample budget."""
     from crescendo.storage.ledger.open_ledger import open_ledger
     from crescendo_dp.ledger.budget import Budget
 

@@ -1,4 +1,4 @@
-"""The sources of randomness by themselves: where their bits come from, and whether they draw as the bits say.
+"""Attack on the sources of randomness: the origin of their bits, and the draws that follow from given bits.
 
 Statistics see little of either: a generator with a seed of 32 bits passes every test, a pool that is handed out twice repeats
 after millions of numbers, and a sampler may be right for ten thousand records and wrong for ten million. So the operating
@@ -28,7 +28,7 @@ _TINY = (1, 2**13 + 1, 2**28)  # rates as multiples of 2^-53, of which floats of
 
 
 def probe_source(subject: Subject, name: str, sources: Sources, rng: np.random.Generator, faults: Faults) -> None:
-    """All that is asked of one source. What goes wrong is noted with its name."""
+    """Attack one source, and note each fault with the source's name."""
     with faults.noting(f"the {name} source by itself"):
         source = sources(int(rng.integers(2**62)), subject.me)
         for says in _everyone(source):
