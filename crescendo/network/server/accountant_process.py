@@ -1,8 +1,9 @@
-"""The tight accountant in a process of its own, for a server that goes on with its rounds.
+"""Accountant process: runs the tight accountant in a child process, so that the server's rounds go on meanwhile.
 
-It computes for seconds in compiled code. A thread would take turns with the server's loop, could not be stopped, and would be cut
-off inside that code when the process ends, which can abort it (seen with a thread inside `scipy.fft`). A process is
-ended at any instant, and has nothing on disk to lose. Questions and answers are lines of JSON on its standard input and output.
+The accountant computes for seconds in compiled code. A thread would compete with the server's loop and could not be stopped. The
+end of the process would interrupt it inside that code, which can abort the process (seen with a thread inside `scipy.fft`). A
+child process can be killed at any time, and writes nothing to disk. Questions and answers are lines of JSON on its standard
+input and output.
 """
 
 import asyncio
@@ -21,10 +22,10 @@ from crescendo_dp.events import Counted, from_json, to_json
 
 Accountant = Callable[[Counted, float], Awaitable[float]]
 Accountants = Callable[[], AbstractAsyncContextManager[Accountant]]
-"""Begin a series of questions: the accountant is there as long as the block is."""
+"""Begin a series of questions: the accountant runs until the block ends."""
 
 POLITE = 5  # added to the child's niceness: rounds come first
-# The child finds what this process finds, and nothing in the folder that it happens to be started in.
+# The child imports from the same path as this process, and not from the folder that it is started in.
 PROGRAM = (
     "import json, sys; sys.path = json.loads(sys.argv[1]); "
     "from crescendo.network.server.accountant_process import answer_all; answer_all()"
@@ -37,7 +38,7 @@ class AccountantFailed(CrescendoError):
 
 @asynccontextmanager
 async def accountant_process() -> AsyncIterator[Accountant]:
-    """An accountant that asks a child process, which is gone when the block is left, whatever it is doing."""
+    """Start a child process and yield an accountant that asks it; kill the child at the end of the block."""
     command = sys.executable, "-c", PROGRAM, json.dumps(sys.path)
     try:  # in a session of its own: Ctrl-C on a terminal is for the server
         child = await asyncio.create_subprocess_exec(
@@ -49,7 +50,7 @@ async def accountant_process() -> AsyncIterator[Accountant]:
     questions, answers = child.stdin, child.stdout
 
     async def epsilon(events: Counted, delta: float) -> float:
-        with suppress(ConnectionError):  # it has ended: so will the answers
+        with suppress(ConnectionError):  # the child has ended, and the read below finds that out
             questions.write(json.dumps({"events": to_json(events), "delta": delta}).encode() + b"\n")
             await questions.drain()
         answer = await answers.readline()
@@ -69,14 +70,14 @@ async def accountant_process() -> AsyncIterator[Accountant]:
 
 
 def answer_all() -> None:
-    """The child: answer each line until there are no more. It ends with its server, even one that was killed."""
+    """Answer each line of standard input, in the child. The child ends with its server, even if that was killed."""
     os.nice(POLITE)
     lines: queue.SimpleQueue[str] = queue.SimpleQueue()
 
     def read() -> None:
         for line in sys.stdin:
             lines.put(line)
-        os._exit(0)  # nobody waits for the answer, and nothing here is kept
+        os._exit(0)  # the server has ended, and the child keeps no state
 
     threading.Thread(target=read, daemon=True).start()
     while True:
@@ -93,5 +94,5 @@ def _answer(line: str) -> str:
     try:
         asked = json.loads(line)
         return json.dumps({"epsilon": account(from_json(asked["events"]), asked["delta"], state_error=False).epsilon})
-    except Exception as error:  # the server says it, and goes on without the tight number
+    except Exception as error:  # the server logs it, and goes on without the tight number
         return json.dumps({"error": str(error) or type(error).__name__})

@@ -1,5 +1,5 @@
-"""Admitted streams: those whose peer has proved who it is, looked at again when keys, tokens or revocations change, and ended
-when the certificate expires that was shown. TLS looks at that only when a connection is made, and a stream may last for months.
+"""Admitted streams: streams of authenticated peers. They are checked again when keys, tokens or revocations change, and ended
+when the peer's certificate expires: TLS checks it only at the start of a connection, and a stream may last for months.
 """
 
 import asyncio
@@ -18,12 +18,12 @@ from crescendo.network.transport.security.authenticator import Admit, Authentica
 from crescendo.network.transport.security.expiry import expiry_in
 from crescendo.network.transport.security.party_files import CERTIFICATE
 
-POLL = 1.0  # seconds between two looks at the files
+POLL = 1.0  # seconds between two checks of the files
 DAY = 86_400.0
-WARNING = 7 * DAY  # seconds before a certificate expires, from when on the log says so, once a day
+WARNING = 7 * DAY  # seconds before a certificate expires; from then on it is logged once a day
 EXPIRED = Refusal("the certificate that was shown has expired; come back with a new one, which the operator signs")
 
-Check = Callable[[], None]  # PeerError if the peer would not be let in any more
+Check = Callable[[], None]  # PeerError if the peer would no longer be admitted
 End = Callable[[Refusal], None]
 
 
@@ -39,18 +39,18 @@ class _Open:
 
 
 class AdmittedStreams:
-    """The open streams of a server or an aggregator. `watch` ends those that would not be let in any more."""
+    """The open streams of a server or an aggregator. `watch` ends those that would no longer be admitted."""
 
     def __init__(self, admit: Admit, log: Log) -> None:
         self._admit, self._log = admit, log
         self._open: dict[object, _Open] = {}
-        self._warned: dict[str, float] = {}  # party -> when its certificate was last said to expire
+        self._warned: dict[str, float] = {}  # party -> when the last warning about its certificate was logged
 
     @contextmanager
     def counted(self, check: Check, end: End, party: str = "", expires: float = math.inf) -> Iterator[None]:
-        """Count a stream of ``party`` as open. It is checked once more: since its hello the files may have changed.
+        """Count a stream of ``party`` as open. This checks it once more, as the files may have changed since its hello.
 
-        ``expires`` is when its certificate does, in seconds since 1970.
+        ``expires`` is when its certificate expires, in seconds since 1970.
         """
         if (error := _refused(check)) is not None:
             raise error
@@ -62,9 +62,9 @@ class AdmittedStreams:
             del self._open[stream]
 
     async def watch(self) -> None:
-        """For ever: when the files have changed, check every open stream."""
+        """Check every open stream whenever the files change, until cancelled."""
         if not isinstance(self._admit, Authenticator):
-            await asyncio.Event().wait()  # every peer is let in, whatever it shows
+            await asyncio.Event().wait()  # every peer is admitted
             return
         seen = self._admit.stamp()
         while True:
@@ -75,10 +75,10 @@ class AdmittedStreams:
                 await self.check_all(self._admit)
 
     def check_expiry(self, now: float, folder: Path | None) -> None:
-        """End streams whose certificate has expired, and warn days before, of the one in ``folder`` too. None ends for that."""
+        """End streams whose certificate has expired, and warn days before. The one in ``folder`` only causes warnings."""
         for stream in self._open.values():
             if stream.expires <= now:
-                stream.expires = math.inf  # it is ended once
+                stream.expires = math.inf  # end it only once
                 self._log("certificate_expired", party=stream.party)
                 stream.end(EXPIRED)
             elif stream.expires <= now + WARNING:
@@ -113,7 +113,7 @@ def _days(seconds: float) -> float:
 
 
 def _refused(check: Check) -> PeerError | None:
-    """Why a peer would not be let in; that a file cannot be used is no peer's fault."""
+    """Return why a peer would not be admitted. An unusable file is not the peer's fault, and no reason."""
     try:
         check()
     except PeerError as error:

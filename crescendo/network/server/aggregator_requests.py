@@ -1,6 +1,6 @@
-"""Aggregator requests: what the server does with what comes by way of aggregators.
+"""Aggregator requests: the server's handlers for messages that come through aggregators.
 
-The clients behind an aggregator have sessions like all others, which write through the aggregator's stream.
+The clients behind an aggregator have sessions like all others; these write through the aggregator's stream.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class _RelayedSession(Session):
-    """A client that has joined by way of an aggregator."""
+    """A client that has joined through an aggregator."""
 
     def __init__(self, client: int, rate_limits: RateLimits, hello: Hello, link: AggregatorSession) -> None:
         super().__init__(client, rate_limits, hello)
@@ -46,7 +46,9 @@ class _RelayedSession(Session):
             self.link.publish(self.client, broadcast, yours)
 
     def close(self, refusal: Refusal | None = None) -> None:
-        if refusal is not None:  # not final: by the time it arrives the client may have come anew by the same way
+        if (
+            refusal is not None
+        ):  # not final: by the time it arrives the client may have joined again through the same aggregator
             self.send(replace(refusal, final=False))
         self.closed.set()
         if self.link.sessions.get(self.client) is self:
@@ -54,7 +56,7 @@ class _RelayedSession(Session):
 
 
 class AggregatorRequests:
-    """The server as aggregators see it."""
+    """The server as the host of aggregators."""
 
     def __init__(self, server: NetworkServer) -> None:
         self._server, self.admit, self.log = server, server.admit, server.log
@@ -65,8 +67,8 @@ class AggregatorRequests:
         return self._server.agreement
 
     def new_link(self, hello: NodeHello, most: int) -> AggregatorSession:
-        """What an aggregator carries is judged when it sends it."""
-        self._server.service.measure_disk()  # if all clients come by way of it, nothing else may
+        """Admit an aggregator unless the disk is full. The updates that it carries are checked when it sends them."""
+        self._server.service.measure_disk()  # if all clients come through aggregators, no other request may measure it
         if self._server.service.turns_away:
             raise TryLater(NO_ROOM.reason)
         return AggregatorSession(hello, most)
@@ -87,7 +89,9 @@ class AggregatorRequests:
         if isinstance(message, VoidRound):
             message.check_about(self.agreement)
             if session is not None:
-                await self._server.on_void(session, message)  # its neighbours do not wait for the disk with it
+                await self._server.on_void(
+                    session, message
+                )  # queued, so that other clients of the aggregator need not wait for the disk
         elif session is not None:
             await self._server.on_goodbye(session, message)
         else:

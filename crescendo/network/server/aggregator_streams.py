@@ -1,7 +1,7 @@
 """Aggregator streams: the parent's end of an aggregator's stream, which carries a whole subtree's clients over one connection.
 
-`AggregatorStreams` reads what comes up and hands it to its host: the server, or an aggregator that has aggregators
-below it. An `AggregatorSession` writes what goes down: to the aggregator itself, and through it to the clients behind it.
+`AggregatorStreams` reads the messages that come up and passes them to its host: the server, or an aggregator that has aggregators
+below it. An `AggregatorSession` writes the messages that go down, to the aggregator itself and to the clients behind it.
 """
 
 import asyncio
@@ -54,33 +54,31 @@ from crescendo.network.transport.security.expiry import expiry_of
 from crescendo.network.transport.stream_writer import CLOSE_TIMEOUT, MAX_QUEUED, StreamWriter
 from crescendo.storage.journal.journal_entries import Summed
 
-SPARE_AGGREGATORS = 64  # streams of aggregators beyond one for each client
-TOGETHER = 0.5  # seconds for which the first model on a bad line waits for the clients that it is for
+SPARE_AGGREGATORS = 64  # streams of aggregators beyond one per client
+TOGETHER = 0.5  # seconds for which the first model on a bad line waits for further clients
 
 
 class AggregatorSession(StreamWriter):
-    """One aggregator below, as its parent's loop sees it."""
+    """The parent's session with one aggregator below."""
 
     def __init__(self, hello: NodeHello, most: int = MAX_QUEUED) -> None:
         super().__init__(TO_NODE.encode, most)
         self.name, self.rate_limits = hello.name, RateLimits()
         self.version = NodeVersion(hello.name, program_of(hello.version))
-        self.below: tuple[NodeVersion, ...] = ()  # the aggregators behind it, as it says
+        self.below: tuple[NodeVersion, ...] = ()  # the aggregators behind it, as it reports them
         self._acks: dict[int, Ack] = {}
         self._broadcasts: dict[int, tuple[EncodedBroadcast, Settled]] = {}
-        self.sent: SentLast | None = (
-            None  # the broadcast that was written last, if the next stream may have to go on with it
-        )
-        self._held = hello.held  # by the aggregator; none: of its line nothing bad is known
+        self.sent: SentLast | None = None  # the last broadcast written, if the next stream may have to continue it
+        self._held = hello.held  # the part that the aggregator holds; None: it reports no bad line
         self._has_gathered = False
         self._begun: GoingOn | None = None
-        self._writing: SentLast | None = None  # the broadcast whose parts are on their way, or wait to go on
-        self._late: dict[int, tuple[EncodedBroadcast, Settled]] = {}  # of clients that came while it is written
+        self._writing: SentLast | None = None  # the broadcast whose parts are being written or continued
+        self._late: dict[int, tuple[EncodedBroadcast, Settled]] = {}  # for clients that joined during the write
         self._pinged = -1
-        self.sessions: dict[int, Session] = {}  # at the server: those of the clients behind it
+        self.sessions: dict[int, Session] = {}  # at the server: the sessions of the clients behind it
 
     def send_to(self, name: str, message: FromServer) -> None:
-        """A message to one client. The aggregator itself answers pings: it is asked once, not for each client."""
+        """Send a message to one client. The aggregator itself answers pings, so it gets each ping once, not for each client."""
         if not isinstance(message, Ping):
             self.send(Above(name, message))
         elif message.number != self._pinged:
@@ -92,7 +90,7 @@ class AggregatorSession(StreamWriter):
         self._wake.set()
 
     def publish(self, client: int, broadcast: EncodedBroadcast, yours: Settled) -> None:
-        """A broadcast is due to a client, unless what is written to it now is as new."""
+        """Queue a broadcast for a client, unless the one being written to it is as new."""
         written = self._writing
         if written is not None and client in written.yours and _same(written.broadcast, broadcast):
             self._late[client] = broadcast, yours
@@ -101,7 +99,7 @@ class AggregatorSession(StreamWriter):
         self._wake.set()
 
     async def go_on(self, sent: SentLast | None) -> None:
-        """Go on with the broadcast that was written last, if the aggregator holds a part of it, once a client is there for it."""
+        """Continue the last broadcast if the aggregator holds a part of it, as soon as one of its receivers is back."""
         self._begun = await going_on(self._held, [] if sent is None else [sent])
         self._writing = None if self._begun is None else self._begun.last
 
@@ -125,26 +123,26 @@ class AggregatorSession(StreamWriter):
         return True
 
     async def _gather(self) -> None:
-        """On a bad line, wait a moment for the other clients behind it: they come one by one, and the model can go out once."""
+        """On a bad line, wait a moment for the other clients behind it: they join one by one, and one model can serve all."""
         await asyncio.sleep(TOGETHER)
 
     async def _going_on_with(self, last: SentLast) -> SentLast | None:
-        """The broadcast that an earlier stream brought a part of, for all that are there for it; None if no client is.
+        """Return the interrupted broadcast with all its present receivers; None if there are none.
 
-        A client that came back first may not have been among its receivers. If it is to hear the same bytes, it hears these:
-        otherwise they would begin anew for it on each stream.
+        A client that came back first may not have been among the receivers. If it is due the same bytes, it becomes one of them:
+        otherwise each stream would start these bytes again for it.
         """
         others = [(c, due) for c, due in self._broadcasts.items() if c not in last.yours]
         same = {c: due for c, due in others if await asyncio.to_thread(_equal, due[0], last.broadcast)}
         if not same and not self._late and last.yours.keys().isdisjoint(self._broadcasts):
             return None
         for c, due in same.items():
-            if self._broadcasts.get(c) is due:  # else a newer one follows
+            if self._broadcasts.get(c) is due:  # otherwise a newer one follows
                 del self._broadcasts[c]
         return SentLast(last.broadcast, {**last.yours, **{c: yours for c, (_, yours) in same.items()}})
 
     def _newest(self) -> SentLast:
-        """The model goes out once for all clients that are to hear the same."""
+        """Take the next model due, with all clients that are due the same one."""
         model, _ = next(iter(self._broadcasts.values()))
         yours = {c: settled for c, (broadcast, settled) in self._broadcasts.items() if broadcast is model}
         for c in yours:
@@ -155,48 +153,48 @@ class AggregatorSession(StreamWriter):
         model, yours = last
         self._writing, self.sent = last, last if len(model.data) > SMALL_PART else None
         parts = WordPart.split(model.k, model.epoch, yours, model.data, model.wire, how)
-        # clients whose welcome was written before a part are behind the aggregator when it passes the whole on
+        # a client whose welcome was written before the last part is known to the aggregator when it passes the model on
         await self._write_parts(context, map(TO_NODE.encode, parts), self._late.clear)
         self._writing = None
-        self._broadcasts.update(self._late)  # of those whose welcome was too late for the last part
+        self._broadcasts.update(self._late)  # for clients whose welcome came after the last part
         self._late.clear()
         for c in yours.keys() & self.sessions.keys():
             self.sessions[c].traffic.down += (len(model.data) - (0 if how is None else how.start)) // len(yours)
 
 
 def _same(one: EncodedBroadcast, other: EncodedBroadcast) -> bool:
-    """Another model at the same k is old news to a client."""
+    """True if both are of the same epoch and k: a client needs only one of them."""
     return (one.epoch, one.k) == (other.epoch, other.k)
 
 
 def _equal(one: EncodedBroadcast, other: EncodedBroadcast) -> bool:
-    """Are they the same bytes? Then what is said of a client's rounds with one of them holds for the other."""
+    """True if both have the same bytes; then a client's rounds in one of them are its rounds in the other."""
     if one is other or not _same(one, other):
         return one is other
     return np.array_equal(np.frombuffer(one.data, np.uint8), np.frombuffer(other.data, np.uint8))
 
 
 class _OpenLink(NamedTuple):
-    """The stream of an aggregator, and what comes on it in parts."""
+    """The stream of an aggregator, and the assembly of its vectors."""
 
     link: AggregatorSession
     assembly: Assembly
 
 
 class _AggregatorHost(Protocol):
-    """Whom aggregators join: the server, or an aggregator."""
+    """The side that aggregators join: the server, or an aggregator."""
 
     admit: Admit
     log: Log
-    role: str  # what it is, for sentences
+    role: str  # its name in messages
 
     @property
     def version(self) -> PeerVersion:
-        """What is spoken on the whole way to the server."""
+        """The protocols that all nodes up to the server speak."""
 
     @property
     def agreement(self) -> Agreement:
-        """What was agreed on; `TryLater` while that is not known."""
+        """The agreement; `TryLater` while it is not known."""
 
     def new_link(self, hello: NodeHello, most: int) -> AggregatorSession: ...
     async def on_hello(self, link: Any, hello: Hello) -> None: ...
@@ -214,13 +212,13 @@ class AggregatorStreams:
         self, host: _AggregatorHost, pending: PendingStreams, connections: Connections, admitted: AdmittedStreams
     ) -> None:
         self._host, self._pending, self._connections, self._admitted_streams = host, pending, connections, admitted
-        self.links: dict[AggregatorSession, None] = {}  # in the order in which they came
-        self._open: dict[str, _OpenLink] = {}  # of each name the newest
+        self.links: dict[AggregatorSession, None] = {}  # in order of arrival
+        self._open: dict[str, _OpenLink] = {}  # the newest of each name
         self._interrupted = InterruptedStreams()
         self._streams: set[asyncio.Task[Any]] = set()
 
     def versions(self) -> tuple[NodeVersion, ...]:
-        """All aggregators below, at whatever depth."""
+        """Return name and version of all aggregators below, at any depth."""
         return tuple(node for link in self.links for node in (link.version, *link.below))
 
     def send_away(self, why: str, over: bool = False) -> None:
@@ -231,7 +229,7 @@ class AggregatorStreams:
             link.close(Refusal(why))
 
     async def close(self, why: str, over: bool) -> None:
-        """Send every aggregator away, and wait until it is gone."""
+        """Send every aggregator away, and wait until its stream has ended."""
         self.send_away(why, over)
         self._interrupted.close()
         if self._streams:
@@ -239,7 +237,7 @@ class AggregatorStreams:
 
     @property
     def handlers(self) -> Any:
-        """To be added to a gRPC server."""
+        """The handlers to add to a gRPC server."""
         relay = grpc.stream_stream_rpc_method_handler(
             self._relay, request_deserializer=parsed(pb.Up), response_serializer=pb.Down.SerializeToString
         )
@@ -253,7 +251,7 @@ class AggregatorStreams:
         await self._pending.serve(context, self._serve, TO_NODE.encode)
 
     def _check(self, hello: NodeHello, context: Any) -> None:
-        """An aggregator has to prove that it is one, wherever clients have to prove who they are."""
+        """Authenticate an aggregator, wherever clients are authenticated."""
         admit = self._host.admit
         (admit.aggregator if isinstance(admit, Authenticator) else admit)(hello.name, hello.token, context)
 
@@ -280,7 +278,7 @@ class AggregatorStreams:
 
     async def _serve_known(self, hello: NodeHello, agreement: Agreement, context: Any) -> None:
         host, log = self._host, self._pending.log
-        link = host.new_link(hello, MAX_QUEUED + 4 * self._pending.names)  # all clients may come by it at once
+        link = host.new_link(hello, MAX_QUEUED + 4 * self._pending.names)  # all clients may use it at once
         opened, left = self._opened(link, agreement)
         self.links[link] = None
         log("aggregator_joined", link.name, aggregator=link.name)
@@ -306,9 +304,9 @@ class AggregatorStreams:
             log("aggregator_left", link.name, aggregator=link.name)
 
     def _opened(self, link: AggregatorSession, agreement: Agreement) -> tuple[_OpenLink, Interrupted]:
-        """An aggregator's new stream, and what the one before has left.
+        """Return an aggregator's new stream, and the vectors of its last one.
 
-        That one may still look alive, or be another aggregator's of the same name: it keeps what it has.
+        The last stream may still look alive, or belong to another aggregator of the same name: it keeps its vectors.
         """
         older = self._open.get(link.name)
         left = Interrupted(older.assembly.copy(), older.link.sent) if older else self._interrupted.take(link.name)
@@ -340,7 +338,7 @@ class AggregatorStreams:
     async def _add_part(
         self, link: AggregatorSession, assembly: Assembly, id: str, part: Part, pairs: tuple[Pair, ...]
     ) -> None:
-        """By itself, so that nothing holds the whole vector while the reader waits for the next."""
+        """Add a part. This is a separate function, so that the reader does not hold the vector while it waits for the next."""
         data = assembly.add(part)
         if data is not None:
             await self._host.on_sum(link, id, Summed(pairs, part.wire, data))

@@ -1,7 +1,7 @@
 """Client streams: one handler for the streams of clients, at the server and at an aggregator, which a client cannot tell apart.
 
-A stream begins with a hello. A client that has not agreed to the terms yet is shown them; one that has is let in or refused by
-the host. From then on the stream is read and written side by side until either side ends it.
+A stream begins with a hello. A client that has not agreed to the terms yet gets them; one that has is admitted or refused by the
+host. From then on the stream is read and written concurrently until either side ends it.
 """
 
 import asyncio
@@ -42,24 +42,24 @@ from crescendo.network.transport.security.expiry import expiry_of
 
 
 class _ClientHost(Protocol):
-    """Whom clients join: the server, or an aggregator."""
+    """The side that clients join: the server, or an aggregator."""
 
     admit: Admit
     log: Log
-    role: str  # what it is, for sentences
+    role: str  # its name in messages
 
     @property
     def version(self) -> PeerVersion:
-        """What is spoken on the whole way to the server."""
+        """The protocols that all nodes up to the server speak."""
 
     @property
     def agreement(self) -> Agreement:
-        """What was agreed on; `TryLater` while that is not known, or nothing could be passed on."""
+        """The agreement; `TryLater` while it is not known, or there is no connection to the server."""
 
     @property
     def epoch(self) -> int: ...
     async def join(self, c: int, hello: Hello) -> Session | list[FromServer]:
-        """Let a client in; or the answers to one that is not."""
+        """Admit a client and return its session, or return the answers to a client that is refused."""
 
     async def on_declined(self, c: int, goodbye: Goodbye) -> None: ...
     async def on_update(self, session: Any, round: int, data: Raw) -> None: ...
@@ -67,25 +67,25 @@ class _ClientHost(Protocol):
     async def on_goodbye(self, session: Any, goodbye: Goodbye) -> None: ...
     def on_heard(self, session: Any) -> None: ...
     def on_broken(self, session: Any, error: PeerError) -> Refusal:
-        """The answer to a message that breaks the protocol; the stream ends with it."""
+        """Return the answer to a message that breaks the protocol; it ends the stream."""
 
     def on_end(self, session: Any) -> None: ...
 
 
 def _serialize(message: Any) -> bytes:
-    """What goes to a client: protobuf messages, and bytes where many clients share them."""
+    """Return the bytes of a message; those that many clients share are bytes already."""
     raw: bytes = message if isinstance(message, bytes) else message.SerializeToString()
     return raw
 
 
 class _ClientStream(NamedTuple):
-    """A stream that has joined: its session, and what comes on it in parts."""
+    """A stream that has joined: its session, and the assembly of its vectors."""
 
     session: Session
     assembly: Assembly
 
     def interrupt(self) -> Interrupted:
-        """What the client's next stream may go on with. This one takes no vector any more."""
+        """Return the vectors that the client's next stream may continue. This stream takes no more parts."""
         return Interrupted(self.assembly.hand_over(), self.session.sent)
 
 
@@ -97,8 +97,8 @@ class ClientStreams:
     ) -> None:
         self._host, self._pending, self._connections, self._admitted_streams = host, pending, connections, admitted
         self._terms_requests = TermsRequests()
-        self._buffers = BufferPool(4)  # one for all streams: what each of many kept for itself would add up
-        self._open: dict[int, _ClientStream] = {}  # of each client the newest
+        self._buffers = BufferPool(4)  # one for all streams: one pool per stream would add up
+        self._open: dict[int, _ClientStream] = {}  # the newest of each client
         self._interrupted = InterruptedStreams()
 
     def close(self) -> None:
@@ -108,7 +108,7 @@ class ClientStreams:
         self._interrupted.close()
 
     def handlers(self, **others: Any) -> Any:
-        """To be added to a gRPC server; ``others`` are methods of the same service."""
+        """Return the handlers to add to a gRPC server; ``others`` are methods of the same service."""
         join = grpc.stream_stream_rpc_method_handler(
             self._join, request_deserializer=Framed.parse, response_serializer=_serialize
         )
@@ -122,11 +122,13 @@ class ClientStreams:
         if not isinstance(hello, Hello):
             raise PeerError("a stream begins with a hello; refused, check the client's version")
         self._host.admit(hello.name, hello.token, context)
-        hello.check_version(self._host.version, self._host.role)  # strangers are not told what runs here
+        hello.check_version(
+            self._host.version, self._host.role
+        )  # after the admission: unknown peers must not learn this version
         return hello
 
     async def _serve(self, raw: Any, context: Any) -> list[FromServer]:
-        """Until the stream ends. The answers that are returned are for a client that was not let in."""
+        """Serve a stream until it ends. Return the answers to a client that was refused."""
         hello = self._admitted(raw, context)
         with self._connections.known(context):
             return await self._serve_known(hello, context)
@@ -160,7 +162,7 @@ class ClientStreams:
         return []
 
     def _opened(self, session: Session, agreement: Agreement) -> tuple[_ClientStream, Interrupted]:
-        """A client's new stream, and what the one before has left; on a line that dropped that one may still look alive."""
+        """Return a client's new stream, and the vectors of its last one, which may still look alive after its line dropped."""
         older = self._open.get(session.client)
         before = self._interrupted.take(session.client) if older is None else older.interrupt()
         session.sent = before.down
@@ -169,7 +171,7 @@ class ClientStreams:
         return opened, before
 
     async def _read_all(self, session: Session, agreement: Agreement, assembly: Assembly, context: Any) -> None:
-        """Read until the client has nothing more to say. What breaks the protocol is raised."""
+        """Read until the client ends the stream; raise PeerError if a message breaks the protocol."""
         host = self._host
         while (raw := await context.read()) is not grpc.aio.EOF:
             host.on_heard(session)
@@ -189,7 +191,7 @@ class ClientStreams:
                 raise PeerError("a client says hello twice on one stream; refused, check its version")
 
     async def _add_part(self, session: Session, assembly: Assembly, part: Part) -> None:
-        """By itself, so that nothing holds the whole vector while the reader waits for the next."""
+        """Add a part. This is a separate function, so that the reader does not hold the vector while it waits for the next."""
         data = assembly.add(part)
         if data is not None:
             await self._host.on_update(session, part.about, data)

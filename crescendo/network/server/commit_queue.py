@@ -1,8 +1,8 @@
 """Commit queue: batches messages for the journal thread, and reports each batch on the loop.
 
-While a batch is written the next one gathers, so that one sync serves all messages that came meanwhile. The callback that reports
-a batch begins the next one; no task does, since waking a task costs a busy loop milliseconds. (A thread that begins the next
-batch by itself is no faster: then both want the interpreter at once.)
+While a batch is written the next one gathers, so that one sync serves all messages that arrived meanwhile. The callback that
+reports a batch begins the next one. A task would be slower, because waking it costs a busy loop milliseconds. A thread that
+begins the next batch itself is no faster either: thread and loop then compete for the interpreter.
 """
 
 import asyncio
@@ -14,14 +14,14 @@ from crescendo import system
 from crescendo.network.server.service import Committed, Service, Submission
 
 MAX_BATCH = 64  # messages that are synced together; why not 20: docs/decisions.md
-MAX_BATCH_BYTES = 4 << 20  # and their bytes: what comes first is not kept waiting for what is large
+MAX_BATCH_BYTES = 4 << 20  # bytes of a batch: large messages must not delay the first ones
 
 Batch = list[Submission]
 
 
 class CommitQueue:
-    """Submissions on their way to ``service``. ``connected`` lists the clients that hear of them; ``committed`` gets each batch
-    before its futures are set, ``failed`` the error that ends it all."""
+    """Submissions on their way to ``service``. ``connected`` lists the clients that get the broadcasts. ``committed`` is called
+    with each batch before its futures are set, ``failed`` with an error, which ends the queue for good."""
 
     def __init__(
         self,
@@ -33,7 +33,7 @@ class CommitQueue:
         self._service, self._connected, self._committed, self._failed = service, connected, committed, failed
         self._waiting: deque[Submission] = deque()
         self._loop, self._thread = asyncio.get_running_loop(), system.ThreadPoolExecutor(1, "commit")
-        self._pauses = 0  # how many callers want no batch to be begun
+        self._pauses = 0  # callers that hold back the next batch
         self._idle = asyncio.Event()
         self._idle.set()
 
@@ -49,7 +49,7 @@ class CommitQueue:
 
     @asynccontextmanager
     async def paused(self) -> AsyncIterator[None]:
-        """The batch in hand is finished first; meanwhile none is begun."""
+        """Wait for the current batch, and begin no other within the block."""
         self._pauses += 1
         try:
             await self._idle.wait()
@@ -59,7 +59,7 @@ class CommitQueue:
             self._begin()
 
     async def close(self) -> None:
-        """Finish the batch in hand. What still waits is forgotten; no client was told of it."""
+        """Finish the current batch. Submissions that still wait are dropped; none of them was acknowledged."""
         self._pauses += 1
         await self._idle.wait()
         self._thread.shutdown(wait=False)
@@ -75,7 +75,7 @@ class CommitQueue:
         self._thread.submit(self._process, batch, self._connected())
 
     def _process(self, batch: Batch, connected: list[int]) -> None:
-        """In the thread."""
+        """Process a batch, in the thread."""
         outcome: Committed | BaseException
         try:
             outcome = self._service.process(batch, connected)
@@ -91,6 +91,6 @@ class CommitQueue:
                 raise outcome
             self._committed(batch, outcome)
         except BaseException as error:
-            self._pauses += 1  # for good: what is in memory is not known any more
+            self._pauses += 1  # for good: the state in memory is no longer known
             self._failed(error)
         self._begin()

@@ -1,9 +1,10 @@
 """The federation's server on the network: grpc.aio around a `Service`.
 
 Every joined client has one stream: its reader (`ClientStreams`) puts messages into the `CommitQueue`, and its `Session` writes.
-The queue hands the service batches, in a thread, and then the sessions are told. A client that floods waits for its own messages;
-one that breaks the protocol is told why and its stream is closed, and one that keeps doing so is let in again only after a while.
-What is held for a client is bounded: an unfinished vector, a few messages in the queue, of large ones one, the newest broadcast.
+The queue passes batches to the service, in a thread, and the outcome to the sessions. A client that floods waits for its own
+messages. One that breaks the protocol gets the reason and its stream is closed; one that does so repeatedly has to wait before it
+may join again. The memory for a client is bounded: an unfinished vector, a few messages in the queue (one if they are large), and
+the newest broadcast.
 """
 
 import asyncio
@@ -45,7 +46,7 @@ WAITED_FOR = "your update is here, so rounds wait for this client again; come ba
 
 
 class NetworkServer:
-    """Serves one service. `start`, then `finished` or `failed` come to pass; `stop` finishes the write in hand."""
+    """Serves one service. After `start`, `finished` or `failed` is set in the end; `stop` finishes the current write."""
 
     role = "server"
 
@@ -77,7 +78,7 @@ class NetworkServer:
         seen = self.sessions, self.last_heard, self._traffic, parties
         self._status_reporter = StatusReporter(service, *seen, self.liveness, costs, log)
         self._arriving: set[int] = set()  # clients whose hello is in the queue
-        self._told: set[int] = set()  # clients that have heard the end
+        self._told: set[int] = set()  # clients that have confirmed the end
         self.commit_queue = CommitQueue(service, lambda: list(self.sessions), self._on_committed, self._fail)
         self._checking: list[asyncio.Task[None]] = []
         self._server: grpc.aio.Server | None = None
@@ -97,11 +98,13 @@ class NetworkServer:
         return self.service.durable.epoch
 
     async def start(self, address: str, credentials: Any = None) -> int:
-        """Listen; the port."""
-        status = grpc.stream_stream_rpc_method_handler(  # of one message each; a silent one is pending too
-            self._status,
-            request_deserializer=parsed(pb.StatusRequest),
-            response_serializer=pb.StatusReply.SerializeToString,
+        """Start to listen; return the port."""
+        status = (
+            grpc.stream_stream_rpc_method_handler(  # one message each way; as a stream, a silent peer is pending too
+                self._status,
+                request_deserializer=parsed(pb.StatusRequest),
+                response_serializer=pb.StatusReply.SerializeToString,
+            )
         )
         health = health_handlers(self._pending, lambda: not self.failed.done())
         handlers = self._clients.handlers(Status=status), self._aggregators.handlers, health
@@ -115,7 +118,7 @@ class NetworkServer:
         return port
 
     async def stop(self) -> None:
-        """Finish the write in hand, and close every stream."""
+        """Finish the current write, and close every stream."""
         self._clients.close()
         await self._status_reporter.close()
         for session in list(self.sessions.values()):
@@ -151,7 +154,7 @@ class NetworkServer:
             if isinstance(one.message, Hello):
                 self._arriving.discard(one.client)
                 if one.taken and not one.done.cancelled():
-                    self._enter(one)  # now, or a broadcast of the next batch would pass it by
+                    self._enter(one)  # now, or it would miss a broadcast of the next batch
             if not one.done.cancelled():
                 one.done.set_result(None)
         for c in committed.acks.keys() & self.sessions.keys():
@@ -169,33 +172,33 @@ class NetworkServer:
         self.check_all_told()
 
     def untold(self) -> list[str]:
-        """The clients that have joined and, as far as is known, have not heard the end: here, away or absent."""
+        """Return the clients that have joined and not confirmed the end, connected or not."""
         return [self.agreement.names[c] for c in sorted(self.service.durable.instances) if c not in self._told]
 
     def check_all_told(self) -> None:
-        """After the last round: has every client that takes part heard of it?"""
+        """Set `all_told` if the run is over and every client that takes part has confirmed it."""
         if self.finished.is_set() and not self.untold():
             self.all_told.set()
 
-    # -- what clients ask ----------------------------------------------------------------------------------------------
+    # -- requests of clients -------------------------------------------------------------------------------------------
 
     async def join(self, c: int, hello: Hello) -> Session | list[Any]:
         return await self.let_in(c, hello, lambda limits: Session(c, limits, hello))
 
     async def let_in(self, c: int, hello: Hello, make: MakeSession) -> Session | list[Any]:
-        """The outcome of a hello, whichever way it came: a session, which ``make`` makes, or the answers."""
-        if c in self._arriving:  # one hello of a name in the queue, however many streams it opens
+        """Return the outcome of a hello, direct or through an aggregator: a session from ``make``, or the answers."""
+        if c in self._arriving:  # only one hello of a name in the queue, however many streams it opens
             return [BUSY]
         if (why := self.rate_limits[c].may_join()) is not None:
             return [Refusal(why)]
         self._arriving.add(c)
         submission = await self.put(c, hello, make=make)
-        if submission.costly:  # once in a while a server is an older copy; a client that says so again and again lies
+        if submission.costly:  # a server is rarely an older copy; a client that claims so repeatedly lies
             self.rate_limits[c].strikes.take(1)
         return submission.session or submission.answers
 
     def _enter(self, submission: Submission) -> None:
-        """The newest stream of a client is the one that counts."""
+        """Make the session of a client that has joined; it replaces the client's older stream."""
         c = submission.client
         older = self.sessions.get(c)
         if older is not None:
@@ -205,7 +208,7 @@ class NetworkServer:
         session.traffic = self._traffic.setdefault(c, session.traffic)
         assert isinstance(submission.message, Hello)
         self._versions[c] = submission.message.version
-        self._told.discard(c)  # it was ended before it could note the end, and has to hear it again
+        self._told.discard(c)  # it ended before it could note the end, and needs it again
         self.liveness.on_joined(c)
         self.on_heard(session)
         for answer in submission.answers:
@@ -215,7 +218,7 @@ class NetworkServer:
         self.last_heard[session.client] = system.monotonic()
 
     async def on_declined(self, c: int, goodbye: Goodbye) -> None:
-        """It is logged, and that is all."""
+        """Do nothing: the stream's handler has logged it."""
 
     async def on_update(self, session: Session, round: int, data: Raw) -> None:
         session.traffic.up += len(data)
@@ -226,7 +229,7 @@ class NetworkServer:
         await self._pass_on(session, message)
 
     async def on_goodbye(self, session: Session, goodbye: Goodbye) -> None:
-        """A client wants to hear no more: it leaves for good, or the run is over for it."""
+        """Handle the goodbye of a client that leaves for good, or for which the run is over."""
         if not goodbye.finished:
             await self.put(session.client, goodbye)
         self._told.add(session.client)
@@ -239,14 +242,14 @@ class NetworkServer:
     def on_end(self, session: Session) -> None:
         if self.sessions.get(session.client) is session:
             del self.sessions[session.client]
-            if session.client not in self._told:  # one that has heard the end and said so is not lost
+            if session.client not in self._told:  # one that has confirmed the end is not lost
                 self.log("disconnected", client=self.agreement.names[session.client])
         self.check_all_told()
 
     async def _pass_on(self, session: Session, message: Message, large: bool = False) -> None:
-        """Queue a message without waiting for it, as long as not too many of this client are waiting."""
+        """Queue a message without waiting for it, unless too many of this client are waiting."""
         await session.in_flight.acquire()
-        if large:  # one of them in the queue, while the next one comes in
+        if large:  # only one of them in the queue, while the next one arrives
             await session.large_in_flight.acquire()
         submission = Submission(session.client, message)
         done = self.commit_queue.add(submission)
@@ -288,6 +291,6 @@ class NetworkServer:
 
 
 def _party(admit: Admit, token: str, context: Any) -> str:
-    """Who a peer has proved to be; where nothing is asked for, its address. Never its own words: they may be long, and change."""
+    """Return the proved identity of a peer, or without authentication its address. Never its own text, which it may vary."""
     identity = admit.identify(token, context) if isinstance(admit, Authenticator) else None
     return source_of(context) if identity is None else identity.uri

@@ -1,4 +1,4 @@
-"""Health: the standard gRPC health check on the port of the server, and ``GET /healthz`` on a port of its own."""
+"""Health: the standard gRPC health check on the server's port, and ``GET /healthz`` on a separate port."""
 
 import asyncio
 import json
@@ -20,15 +20,15 @@ from crescendo.network.transport.security.address import Address
 
 LONGEST = 8192
 PATIENCE = 5.0
-MOST_OPEN = 16  # connections; a newer one takes the place of the oldest
+MOST_OPEN = 16  # connections; a newer one replaces the oldest
 NOTHING_HERE = "there is nothing here; this port answers GET /healthz and nothing else"
 
 
 def health_handlers(pending: PendingStreams, is_serving: Callable[[], bool]) -> Any:
-    """``grpc.health.v1.Health/Check``, to be added to a gRPC server.
+    """Return the handlers of ``grpc.health.v1.Health/Check``, to add to a gRPC server.
 
-    There is no ``Watch``, which would hold streams open for any peer; and a peer that opens a check and sends nothing is pending
-    like any other.
+    There is no ``Watch``, because it would hold streams open for any peer. A peer that opens a check and sends nothing is
+    pending like any other.
     """
 
     async def check(requests: Any, context: Any) -> None:
@@ -49,7 +49,7 @@ def health_handlers(pending: PendingStreams, is_serving: Callable[[], bool]) -> 
 
 
 class HealthPage:
-    """``GET /healthz`` on HOST:PORT. It answers all requests in the clear: so it stays on this machine, with certificates too."""
+    """``GET /healthz`` on HOST:PORT. It answers every request unencrypted, so it allows only addresses of this machine."""
 
     def __init__(self, address: str) -> None:
         self.address, (self._host, self._port) = address, Address(address).host_and_port()
@@ -60,7 +60,7 @@ class HealthPage:
 
     @contextmanager
     def meanwhile(self, facts: dict[str, Any]) -> Iterator[None]:
-        """Answer with these facts from a thread of its own while the block runs: what it does may take a minute."""
+        """Answer with these facts from a separate thread while the block runs, which may take a minute."""
         started: Future[Callable[[], object]] = Future()
 
         async def answer() -> None:
@@ -94,10 +94,10 @@ class HealthPage:
             there[writer] = None
             if len(there) > MOST_OPEN:
                 oldest = next(iter(there))
-                del there[oldest]  # now: its own task may be the last of hundreds that begin in this turn of the loop
+                del there[oldest]  # now: its own task may run only after hundreds of others
                 oldest.transport.abort()
             try:
-                # to the end of the headers: closing on what was not read would make the kernel take the answer back
+                # read to the end of the headers: closing with unread data would make the kernel discard the answer
                 head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), PATIENCE)
                 found = head.split(b" ")[:2] == [b"GET", b"/healthz"]
                 body = json.dumps(facts() if found else {"error": NOTHING_HERE}).encode() + b"\n"
@@ -106,13 +106,13 @@ class HealthPage:
                 writer.write(b"Content-Length: %d\r\n\r\n" % len(body) + body)
                 await asyncio.wait_for(writer.drain(), PATIENCE)
             except (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
-                pass  # the monitor is gone, or never asked
+                pass  # the monitor has gone, or never sent a request
             finally:
                 there.pop(writer, None)
                 writer.close()
 
         try:
-            # the backlog is also how many are accepted at once, before any of them can be closed
+            # asyncio accepts as many connections at once as the backlog, before it can close any of them
             return await asyncio.start_server(answer, self._host, self._port, limit=LONGEST, backlog=MOST_OPEN)
         except OSError as error:
             reason = (error.strerror or str(error)).lower()

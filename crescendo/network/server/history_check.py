@@ -1,8 +1,8 @@
-"""History check: reads the whole journal in the background of a server's start, and logs what of it is damaged.
+"""History check: reads the whole journal in the background after a server's start, and logs damage.
 
-A start itself reads the newest snapshot and what follows it, so that it is quick; what rots before that would be found
-only when it is needed. Checksums and order alone are checked: a replay beside a server that trains would cost it too much, and
-is what `crescendo verify` does.
+To be quick, a start reads only the newest snapshot and the entries after it; damage before that would be found only when those
+entries are needed. This checks checksums and order only. A replay would slow the server's training too much; `crescendo verify`
+does one.
 """
 
 from pathlib import Path
@@ -15,11 +15,11 @@ from crescendo.storage.upkeep.examination import Examination
 from crescendo.storage.upkeep.journal_check import check_journal
 from crescendo.storage.upkeep.journal_listing import FilesGoAway
 
-MAX_WAIT = 5.0  # seconds that a server which ends waits for a read in hand
+MAX_WAIT = 5.0  # seconds that a stopping server waits for the current read
 
 
 class HistoryCheck:
-    """Checks the journal in ``folder`` once, in a thread, while the ``with`` lasts."""
+    """Checks the journal in ``folder`` once, in a thread; the end of the block stops it."""
 
     def __init__(self, folder: Path, log: Log) -> None:
         self._folder, self._log, self._stopped = folder, log, system.Event()
@@ -34,14 +34,14 @@ class HistoryCheck:
         self._thread.join(MAX_WAIT)
 
     def wait(self) -> None:
-        """Until all of it was read."""
+        """Wait until the whole journal was read."""
         self._thread.join()
 
     def _run(self) -> None:
         found = Examination(self._folder, "server")
         try:
             check_journal(self._folder, None, found, pause=self._check_stopped)
-        except (_Stopped, FilesGoAway):  # the latter: all that was there at the start was pruned, and nothing needs it
+        except (_Stopped, FilesGoAway):  # the latter: the files of the start were pruned, and are no longer needed
             return
         except (CrescendoError, OSError) as error:
             found.damage.append(f"the journal could not be checked ({error})")
@@ -54,4 +54,4 @@ class HistoryCheck:
 
 
 class _Stopped(Exception):
-    """The server ends before all was read; the next start reads it again."""
+    """The server stops before the whole journal was read; the next start reads it again."""

@@ -1,15 +1,15 @@
-"""Liveness: pings the clients, and declares absent those that are silent for too long or hold the others up.
+"""Liveness: pings the clients, and declares absent those that are silent for too long or hold up the others.
 
-The contract: after `hold_after` seconds at most in which round k was due and no update of client c for it was accepted, the
-others go on, whatever c or any other client sends and whenever it connects. The clock of a round and a client therefore runs on
-over streams, and only its update, or its absence, stops it. It is looked at with each ping.
+The contract: when round k has been due for at most `hold_after` seconds without an accepted update of client c, the others go on,
+whatever c or any other client sends and whenever it connects. The clock of a round and a client therefore runs on across streams;
+only the client's update or its absence stops it. It is checked with each ping.
 
 Time counts against a client only while the server hears another. While it hears none (its own network is down, its machine was
-asleep, no client has come yet) no round is held up, and silence says nothing about one client more than about another. Otherwise
-a cut that outlasts every client's limit would make all of them absent, and the first to be back would go on, perhaps to the end,
-alone. Time in which the server itself did not run (its process was stopped, its machine overloaded) does not count either, beyond
-one interval of the pings: what clients sent meanwhile has arrived and is not read yet. Nor does time in which the server turned
-its clients away, for want of room on its disk, and in which they wait before they come back.
+asleep, no client has joined yet) no round is held up, and silence is no evidence against any one client. Otherwise a network
+failure longer than every client's limit would make all of them absent, and the first client to return would continue alone,
+perhaps to the end. Time in which the server itself did not run (its process was stopped, its machine overloaded) counts only up
+to one interval of the pings, because messages that arrived meanwhile are still unread. Time in which the server turned its
+clients away because its disk was full, and in which they wait before they come back, does not count either.
 """
 
 from __future__ import annotations
@@ -31,16 +31,14 @@ if TYPE_CHECKING:
     from crescendo.network.server.service import Submission
 
 
-HOLD_LEAST = (
-    600.0  # seconds that a round waits for a client however short rounds are, unless the operator says otherwise
-)
-LONGEST_WAIT = 1.5 * Backoff.most  # seconds in which a client that was turned away is back
+HOLD_LEAST = 600.0  # default of the least seconds that a round waits for a client, however short rounds are
+LONGEST_WAIT = 1.5 * Backoff.most  # seconds after which a client that was turned away has tried again
 
 
 @dataclass(frozen=True)
 class LivenessLimits:
-    """Seconds that a client may be silent, that a client that never came is waited for, and that a round waits for a client:
-    at most ``hold_after``, and not less than ``hold_least`` where rounds are short."""
+    """Limits in seconds: how long a client may be silent, how long to wait for a client that has never joined (``gather``), and
+    how long a round waits for a client: at most ``hold_after``, and at least ``hold_least`` if rounds are short."""
 
     absent_after: float = 60.0
     gather: float = 3600.0
@@ -62,11 +60,11 @@ class Liveness:
         self.patience = Patience(self._service.agreement.terms, limits.hold_least, limits.hold_after)
         self._known = set(self._service.durable.instances)
         self._pings = 0
-        self._counts_from = 0.0  # silence from then on counts
+        self._counts_from = 0.0  # silence counts from this time on
         self._on_round()
 
     async def run(self) -> None:
-        """Check again and again, until cancelled."""
+        """Check at every interval, until cancelled."""
         every = self._limits.ping_every
         while True:
             began = system.monotonic()
@@ -76,10 +74,10 @@ class Liveness:
                 self._holds.server_did_not_run(system.monotonic(), every)
             await self.check()
 
-    # -- what has happened ---------------------------------------------------------------------------------------------
+    # -- events --------------------------------------------------------------------------------------------------------
 
     def on_committed(self, batch: Collection[Submission]) -> None:
-        """These messages are on disk or refused."""
+        """Take note of messages that are now on disk or refused."""
         now = system.monotonic()
         for one in batch:
             if one.taken:
@@ -93,7 +91,7 @@ class Liveness:
             self._on_round()
 
     def on_joined(self, c: int) -> None:
-        """A stream of client c begins. Its clock goes on, unless it never came before."""
+        """Take note of a new stream of client c. Its clock runs on, or begins if this is its first stream."""
         now = system.monotonic()
         self.patience.came(c, now)
         if c not in self._known:
@@ -106,13 +104,13 @@ class Liveness:
         self.patience.due(k, now)
 
     def waited(self, c: int) -> float | None:
-        """Seconds that the due round has waited for client c; None if it does not wait for it."""
+        """Return the seconds that the due round has waited for client c; None if it does not wait for it."""
         return self._holds.seconds(c) if self._service.waits_for(c) else None
 
-    # -- what follows --------------------------------------------------------------------------------------------------
+    # -- decisions -----------------------------------------------------------------------------------------------------
 
     async def check(self) -> None:
-        """Ping every client, and declare absent those that were silent, or held a round up, for too long."""
+        """Ping every client, and declare absent those that were silent or held up a round for too long."""
         server, now = self._server, system.monotonic()
         self._pings += 1
         for session in server.sessions.values():
@@ -141,7 +139,7 @@ class Liveness:
                 await self._declare_absent(c, "nothing was heard for too long; come back")
 
     async def _check_holds(self) -> None:
-        """Others can go on only if one of them has done its part of the round."""
+        """Declare absent the clients that hold up the round, if another connected client has done its part of it."""
         server, service = self._server, self._service
         k, known, here = service.durable.k, service.durable.instances, service.durable.present
         waiting = [c for c in known if service.waits_for(c)]
@@ -156,7 +154,7 @@ class Liveness:
                 await self._declare_absent(c, f"round {k} has waited {seconds:.0f} seconds for this client; come back")
 
     async def _declare_absent(self, c: int, reason: str) -> None:
-        """Journal the absence and close the client's stream, if any; a client that lives makes a new one."""
+        """Journal the absence and close the client's stream, if any; a running client opens a new one."""
         if self._service.durable.present[c]:
             await self._server.put(c, Absent(c))
         if c in self._server.sessions:
@@ -164,7 +162,7 @@ class Liveness:
 
 
 class SilenceClock:
-    """Seconds of silence of ``clients`` clients; `update` it again and again, at any intervals.
+    """Seconds of silence of ``clients`` clients; call `update` repeatedly, at any intervals.
 
     >>> clock = SilenceClock(2, now=0.0)
     >>> clock.update(10.0, {})                   # no client has come: nothing is counted
@@ -184,7 +182,7 @@ class SilenceClock:
         self._silent, self._updated, self._heard_any = [0.0] * clients, now, False
 
     def update(self, now: float, last_heard: Mapping[int, float]) -> None:
-        """``last_heard`` is when each client was last heard, by the clock that ``now`` is of."""
+        """Count the time since the last update. ``last_heard`` is when each client was last heard, on the clock of ``now``."""
         since, self._updated = self._updated, now
         signs = {c: at for c, at in last_heard.items() if at > since}
         if signs:
@@ -195,9 +193,9 @@ class SilenceClock:
         self._heard_any = bool(signs)
 
     def server_did_not_run(self, now: float) -> None:
-        """The server was held up until now: the time since the last update does not count."""
+        """Ignore the time since the last update, because the server did not run."""
         self._updated, self._heard_any = now, False
 
     def seconds(self, c: int) -> float:
-        """How long client c was silent while others were heard."""
+        """Return how long client c was silent while others were heard."""
         return self._silent[c]
