@@ -89,9 +89,7 @@ class AggregatorRequests:
         if isinstance(message, VoidRound):
             message.check_about(self.agreement)
             if session is not None:
-                await self._server.on_void(
-                    session, message
-                )  # queued, so that other clients of the aggregator need not wait for the disk
+                await self._server.on_void(session, message)  # queued: others behind the aggregator need not wait
         elif session is not None:
             await self._server.on_goodbye(session, message)
         else:

@@ -1,4 +1,4 @@
-"""`serve`: an agreement and a state folder in, a federation on the network until its last round."""
+"""`serve`: serves a federation on the network, from an agreement and a state folder, until its last round."""
 
 import asyncio
 import json
@@ -30,7 +30,7 @@ from crescendo.storage.journal.durable_server import DurableServer
 from crescendo.storage.upkeep.disk_room import DiskRoom, usual_reserve
 from crescendo.whole_files import make_folder, whole_file
 
-# Who has heard the end is not kept on disk: a client that was told and killed before it could note it must find a server again.
+# Confirmations of the end are not kept on disk: a client killed before it could note the end must find a server again.
 NOT_CONFIRMED = "these clients have not confirmed the end"
 OVER_BEFORE = "it was over before this start, and these clients may have heard of it then; that is not kept"
 WHO_WAITS = "if one of them still waits for the server, start it again; one that has its last model needs nothing"
@@ -38,7 +38,7 @@ WHO_WAITS = "if one of them still waits for the server, start it again; one that
 
 @dataclass(frozen=True)
 class Listening:
-    """Where and how to listen. Without credentials the bytes are not encrypted."""
+    """Where and how to listen. Without credentials connections are not encrypted."""
 
     address: str
     credentials: Any = None
@@ -46,23 +46,23 @@ class Listening:
     health: HealthPage | None = None
 
     def check_start(self, state: Path, linger: float) -> None:
-        """Refuse what would not start, before anything takes time or is written."""
+        """Refuse settings with which the server cannot start, before anything takes time or is written."""
         if not 0 <= linger < math.inf:
             raise UsageError(f"--linger must be a number of seconds from 0 on, got {linger:g}")
         _check_folder(state)
-        with ExitStack() as held:  # addresses that are taken; no client is let in yet
+        with ExitStack() as held:  # binds the addresses for a moment; no client is admitted yet
             _listen(self.address, held)
             if self.health is not None:
                 _listen(self.health.address, held)
 
     def starting(self) -> AbstractContextManager[None]:
-        """``/healthz`` answers while the server is not there yet: accounting and a long journal take their time."""
+        """Answer ``/healthz`` while the server starts: accounting and a long journal take time."""
         return nullcontext() if self.health is None else self.health.meanwhile({"ok": True, "starting": True})
 
 
 @dataclass(frozen=True, eq=False)
 class Served:
-    """How it ended."""
+    """The outcome of `serve`."""
 
     finished: bool
     k: int
@@ -85,11 +85,11 @@ def serve(
     reserve: float | None = None,
     log: Log = quiet,
 ) -> Served:
-    """Serve until every client that takes part has heard of the end, ``linger`` seconds after it, or until a signal.
+    """Serve until every client that takes part has confirmed the end, at most ``linger`` seconds after it, or until a signal.
 
-    Rounds do not wait for the clients in ``late`` until they come. ``asked`` is kept beside the terms: what they were made from;
-    so are ``costs``, the epsilon of each client's whole plan. ``keep_all`` keeps the whole journal, which is pruned behind the
-    snapshots otherwise. While fewer than ``reserve`` bytes of the disk are free, nothing new is taken.
+    Rounds do not wait for the clients in ``late`` until they join. ``asked``, the source of the terms, is stored with them, and
+    so are ``costs``, the epsilon of each client's whole plan. ``keep_all`` keeps the whole journal, which is otherwise pruned
+    behind the snapshots. While fewer than ``reserve`` bytes of the disk are free, the server takes no new messages.
     """
     if (few := raise_limit(len(agreed.names))) is not None:
         log("few_descriptors", reason=few)
@@ -111,7 +111,7 @@ def serve(
             with HistoryCheck(journal, log):
                 asyncio.run(_serve(service, listening, limits or LivenessLimits(), costs, state, linger, log, shutdown))
             durable.snapshot_if_possible()
-        finally:  # after the last word of any stream
+        finally:  # after the last message of any stream
             log("stopped", k=durable.k, finished=durable.finished)
         return Served(durable.finished, durable.k, agreed.terms.rounds, durable.model)
 
@@ -148,7 +148,7 @@ async def _serve(
         if health is not None:
             health.close()
         await server.stop()
-        if service.durable.finished:  # what came late may have moved it
+        if service.durable.finished:  # late updates may have changed the model
             _save_model(service, state)
 
 
@@ -168,7 +168,7 @@ async def _until_over(server: NetworkServer, stop: asyncio.Event, log: Log, ling
 
 
 def _keep_terms(path: Path, content: bytes) -> None:
-    """Written once: a start that finds them writes nothing, so that no kill or full disk can take them away."""
+    """Write the terms unless they are there already, so that no kill or full disk can destroy them."""
     with suppress(OSError):
         if path.read_bytes() == content:
             return
@@ -187,7 +187,7 @@ def _facts(service: Service, server: NetworkServer) -> dict[str, Any]:
 
 
 def _check_folder(state: Path) -> None:
-    """Refuse a folder that holds something else: a mistyped --state must not mix a federation with other files."""
+    """Refuse a folder with foreign files: a mistyped --state must not mix a federation with other files."""
     if state.exists() and not state.is_dir():
         raise UsageError(f"{state} is not a folder; name a new or empty one with --state")
     ours = (state / "journal").is_dir() or (state / "terms.json").exists()
@@ -197,14 +197,14 @@ def _check_folder(state: Path) -> None:
     try:
         state.mkdir(parents=True, exist_ok=True)
         for place in missing:
-            place.rmdir()  # it is made when there is something to put into it
+            place.rmdir()  # created only when there is a file to write
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise UsageError(f"{state} cannot be made ({reason}); name another folder with --state") from None
 
 
 def _listen(address: str, held: ExitStack) -> None:
-    """Listen for a moment on one of the host's addresses at least, as gRPC will."""
+    """Listen for a moment on at least one of the host's addresses, as gRPC will."""
     host, port = Address(address).host_and_port()
     refused: OSError | None = None
     try:
@@ -217,7 +217,7 @@ def _listen(address: str, held: ExitStack) -> None:
                 return
             except OSError as error:
                 refused = error
-    except (OSError, UnicodeError) as error:  # the name is not known, or none
+    except (OSError, UnicodeError) as error:  # the name is unknown or invalid
         refused = error if isinstance(error, OSError) else None
     reason = "no such host" if refused is None else (refused.strerror or str(refused)).lower()
     raise UsageError(f"{address} cannot be listened on ({reason}); is it this machine's, and the port free?")

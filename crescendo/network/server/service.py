@@ -1,13 +1,13 @@
-"""The server's side of a networked federation, without sockets: what each message does to the durable server.
+"""Service: the server's side of a networked federation, without sockets. It applies each message to the durable server.
 
-Messages come in batches. `Service.process` applies a batch and commits it, in a thread of its own, and returns what the server
-may send now that the batch is on disk: answers, acknowledgements and the broadcast that is due. The server sends nothing of a
-batch before, and only `process` touches the durable server.
+Messages arrive in batches. `Service.process` applies and commits a batch, in a separate thread. It returns the messages that the
+server may send now that the batch is on disk: answers, acknowledgements and the broadcast that is due. The server sends nothing
+of a batch before that, and only `process` changes the durable server.
 
-A message that the core refuses changes nothing. If it was an update, its pair becomes void, for good, and both sides log it: a
-round never waits for an update that will not be taken. The same pair with other bytes is an alarm: two instances use one name,
-or a peer forges. An update of a round that was declared void before it came is dropped, and both sides log that too: only a
-message that repeats what was applied is dropped without a word.
+A message that the core refuses changes nothing. If it was an update, its pair becomes void, permanently, and both sides log it,
+so a round never waits for an update that will not be taken. The same pair with other bytes is an alarm: two instances use one
+name, or a peer forges. An update of a round that was already declared void is dropped, and both sides log that too. Only a
+repetition of an applied message is dropped silently.
 """
 
 import asyncio
@@ -42,7 +42,9 @@ from crescendo.storage.upkeep.disk_room import DiskRoom, Room
 
 NO_ROOM = Refusal("the server's disk is nearly full, so it takes nothing new until there is room; come back later")
 MOST_GAPS = 1024  # between the settled rounds of one client
-MOST_VOIDED = 100  # rounds that become void at once for that: each is answered, and few answers may wait
+MOST_VOIDED = (
+    100  # rounds of one client that become void at once: each gets an answer, and the queue of answers is short
+)
 NEVER_CAME = f"it did not come, and later rounds of this client did, with more than {MOST_GAPS} gaps between them"
 
 Message = Hello | Received | Summed | VoidRound | Goodbye | Absent
@@ -60,8 +62,8 @@ class Submission:
     useless: bool = False  # it changed nothing
     costly: bool = False  # it made the server begin a new epoch
     done: asyncio.Future[None] | None = None  # set when it is on disk or refused
-    make: MakeSession | None = None  # makes the session of a client that joins,
-    session: Session | None = None  # which is this one, once it has
+    make: MakeSession | None = None  # makes the session of a client that joins
+    session: Session | None = None  # the session, once the client has joined
 
     @property
     def size(self) -> int:
@@ -70,9 +72,9 @@ class Submission:
 
 
 class Committed(NamedTuple):
-    """What the server may send after a commit: ``acks`` to these clients, and the ``broadcast``, if one is due, to those.
+    """The messages that the server may send after a commit: ``acks``, and the ``broadcast``, if due, to the ``receivers``.
 
-    ``off_probation`` are to join again: rounds wait for them from then on.
+    The clients in ``off_probation`` must join again; from then on rounds wait for them.
     """
 
     acks: Mapping[int, Settled]
@@ -85,7 +87,7 @@ class Committed(NamedTuple):
 class Service:
     """The durable server and the rules for what peers may ask of it."""
 
-    version = OURS  # what it tells its peers
+    version = OURS  # sent to its peers
 
     def __init__(
         self, durable: DurableServer, agreement: Agreement, log: Log = quiet, disk: DiskRoom | None = None
@@ -93,17 +95,17 @@ class Service:
         self.durable, self.agreement, self._log = durable, agreement, log
         self._disk, self._room, self._measuring = disk, Room.ENOUGH, system.Lock()
         self._names = dict(enumerate(agreement.names))
-        self._void: dict[int, list[int]] = {}  # declared void by their clients and not yet logged: one event for many
+        self._void: dict[int, list[int]] = {}  # declared void by their clients, to be logged together
         self._broadcast: EncodedBroadcast | None = None  # the newest, unless the model has moved since
         self._buffers = BufferPool()
         self._beyond_bound = False
         self.returns, self._off_probation = Returns(), list[int]()
-        self._logged: set[tuple[str, int, int]] = set()  # events of pairs that are in the log since the start
+        self._logged: set[tuple[str, int, int]] = set()  # events of pairs logged since the start
         self._log_notes()
         durable.refuse_beyond(largest(agreement.wire) / 2)  # a model that the wire cannot carry could not be sent
 
     def process(self, batch: Sequence[Submission], connected: Sequence[int]) -> Committed:
-        """Apply the messages and commit. The answers stand in the submissions."""
+        """Apply the messages and commit. The answers are put into the submissions."""
         self.measure_disk()
         for submission in batch:
             if self.turns_away and isinstance(submission.message, Hello | Received | Summed | VoidRound):
@@ -127,7 +129,7 @@ class Service:
         return Committed(published.acks, word.epoch, self._encoded(word) if receivers else None, word.yours, over)
 
     def log_void(self, but: Container[int] = ()) -> None:
-        """Log which rounds were declared void, except of those clients that may be in the middle of it."""
+        """Log the rounds that clients declared void, except those of clients that may declare more."""
         for c in [c for c in self._void if c not in but]:
             rounds = self._void.pop(c)
             found = ranges(rounds)
@@ -135,14 +137,14 @@ class Service:
 
     @property
     def turns_away(self) -> bool:
-        """No room on the disk: nothing that the journal would have to keep is taken, and clients come back with it later.
+        """True if the disk is full: the server takes no message that the journal must keep, and clients come back later.
 
-        After the last round there is nothing new, and clients have to be let in to hear of it.
+        After the last round there are no new messages, and clients must be admitted to receive the end.
         """
         return self._room is Room.NONE and not self.durable.finished
 
     def measure_disk(self) -> None:
-        """See how much room there is, and log it when that changes; any thread may."""
+        """Measure the free disk space, and log a change of its state. Any thread may call this."""
         if self._disk is None:
             return
         with self._measuring:
@@ -159,13 +161,13 @@ class Service:
                 self._log("disk_low", **facts)
 
     def waits_for(self, c: int) -> bool:
-        """Does the round that is due wait for this client?"""
+        """True if the round that is due waits for this client."""
         k, terms = self.durable.k, self.agreement.terms
         here = k < terms.rounds and self.durable.present[c] and terms.share(k, c) > 0
         return bool(here and k not in self.durable.settled(c))
 
     def status(self) -> dict[str, Any]:
-        """The federation as a whole; quick enough to be asked for every second."""
+        """Return the state of the federation as a whole; quick enough for a call every second."""
         agreement, durable = self.agreement, self.durable
         return {
             "federation": agreement.federation,
@@ -217,12 +219,12 @@ class Service:
 
     def _update(self, update: Received) -> None:
         numbers = self._numbers(update.round)
-        delta = decode(update.data, update.wire, numbers, finite=False)  # the core looks at what it comes to
+        delta = decode(update.data, update.wire, numbers, finite=False)  # the core checks the resulting model
         self.agreement.limits.check(update.round, update.client, delta)
         try:
             self.durable.submit(update, delta)
             self._broadcast = None
-        except DuplicateUpdate:  # nothing comes of a duplicate, but one whose numbers are none is told so
+        except DuplicateUpdate:  # a duplicate is dropped, but one with numbers that are not finite is refused
             decode(update.data, update.wire, numbers)
             raise
 
@@ -241,7 +243,7 @@ class Service:
         self._broadcast = None
 
     def _numbers(self, round: int) -> int:
-        """How many numbers an update of that round has."""
+        """Return the length of an update of that round."""
         terms = self.agreement.terms
         if not 0 <= round < terms.rounds:
             raise PeerError(f"there is no round {round} in a run of {terms.rounds} rounds; dropped, check the terms")
@@ -253,9 +255,9 @@ class Service:
             self._log("off_probation", client=self._names[c])
 
     def _join(self, c: int, hello: Hello) -> bool:
-        """Register the instance, learn from what it has seen whether this server is an older copy, and count it as present.
+        """Register the instance, check by the rounds it has seen if this server is an older copy, and count it as present.
 
-        On probation it stays absent. True if a new epoch begins.
+        A client on probation stays absent. Return True if a new epoch begins.
         """
         self.durable.submit(Registered(c, hello.instance))
         begun = self.durable.witness(c, hello.epoch, hello.k, hello.acknowledged, hello.last)
@@ -269,13 +271,13 @@ class Service:
         return begun
 
     def _is_held_off(self, c: int) -> bool:
-        """Is client c on probation? After the last round no client is."""
+        """True if client c is on probation; after the last round no client is."""
         return self.returns.on_probation(c) and not self.durable.finished and not self.durable.present[c]
 
     def _welcome(self, c: int, hello: Hello) -> Welcome:
         durable, agreement = self.durable, self.agreement
         start, first = durable.start_of(c), durable.last(c) + 1
-        if self._is_held_off(c):  # it goes on with what it has in hand
+        if self._is_held_off(c):  # it continues its current round
             start = next(durable.settled(c).gaps(hello.last + 1, agreement.terms.rounds), (agreement.terms.rounds,))[0]
             self._log("on_probation", client=self._names[c], start=start, joins=self.returns.joins(c))
         elif durable.is_void(first, c):  # it was absent
@@ -307,7 +309,7 @@ class Service:
             submission.answers.append(Refusal(reason, final, None if final else round))
 
     def _answer_void(self, submission: Submission, error: DuplicateUpdate) -> None:
-        """Log updates of rounds that were void before they came, and tell whoever sent them: it may have charged them."""
+        """Log updates of rounds that were void before they arrived, and inform the sender, which may have charged them."""
         reason = "the round was declared void before its update came; dropped, and never applied"
         for i, c in error.void:
             if self._is_news("void_update", c, i):
@@ -318,8 +320,8 @@ class Service:
             submission.answers.append(Refusal(reason, False, error.void[0][0]))
 
     def _is_news(self, event: str, c: int, round: int) -> bool:
-        """Whether the log lacks this event of this pair: a client that sends it again and again takes one line (rounds that
-        the run does not have count as one)."""
+        """True if the log lacks this event of this pair, so that a client that repeats it fills one line only. All rounds
+        beyond the run count as one."""
         pair = event, c, min(round, self.agreement.terms.rounds)
         if pair in self._logged:
             return False
@@ -327,7 +329,7 @@ class Service:
         return True
 
     def _refuse_sum(self, submission: Submission, total: Summed, error: PeerError) -> None:
-        """Pairs at fault are final, as for an update; if none is known to be at fault, the aggregator finds out."""
+        """Refuse a sum. Pairs at fault become void, as for an update; if none is known, the aggregator has to find them."""
         alarm, reason = isinstance(error, ConflictingUpdate), named(str(error), self._names)
         shown = [[i, self._names.get(c, c)] for i, c in total.pairs[:20]]
         self._log("alarm" if alarm else "refused", pairs=shown, reason=reason)
@@ -339,10 +341,10 @@ class Service:
         submission.answers.append(SumRefusal(submission.sum_id, pairs, reason))
 
     def _close_gaps(self, batch: Sequence[Submission]) -> None:
-        """Void the oldest open rounds of clients that have left so many gaps that these will not be filled.
+        """Void the oldest open rounds of clients with more gaps than a sound client leaves.
 
-        Each gap makes every acknowledgement longer. A client sends what the server lacks before anything new, and an aggregator
-        takes `HELD_PER_CHILD` rounds of it at most before it has passed on the first, so a sound one leaves fewer.
+        Each gap makes every acknowledgement longer. A client sends missing updates before new ones, and an aggregator takes at
+        most `HELD_PER_CHILD` of its rounds before it has passed on the first, so a sound client leaves fewer gaps.
         """
         for one in batch:
             if isinstance(one.message, Received) and one.taken:
@@ -363,11 +365,11 @@ class Service:
         return void
 
     def _make_void(self, round: int, c: int, reason: str) -> bool:
-        with suppress(PeerError):  # a pair that cannot even be void: no round waits for it
+        with suppress(PeerError):  # this pair cannot be void, so no round waits for it
             return self.durable.submit(Voided(round, c, reason))
         return False
 
-    # -- what goes out -------------------------------------------------------------------------------------------------
+    # -- broadcasts ----------------------------------------------------------------------------------------------------
 
     def _encoded(self, word: Word) -> EncodedBroadcast:
         made = self._broadcast
@@ -379,7 +381,7 @@ class Service:
         return made
 
     def _log_model_length(self, model: Vector) -> None:
-        """Private clients begin no round beyond their certificate's bound and go on silently; so the server logs it, once."""
+        """Log once when the model passes the certificate's bound: private clients shorten it and go on silently."""
         made = self.agreement.certificate
         if made is None or self._beyond_bound == (beyond := (length := length_of(model)) > made.model_bound):
             return
@@ -392,6 +394,6 @@ class Service:
         wire = self.agreement.wire
         try:
             return encoded(model, wire, self._buffers)
-        except UsageError:  # only a journal of an older version can hold more; such a run is lost, the server is not
+        except UsageError:  # only a journal of an older version can hold more; that run is lost, but the server goes on
             most = largest(wire)
             return encoded(np.clip(model, -most, most), wire)

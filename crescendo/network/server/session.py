@@ -1,4 +1,4 @@
-"""Session: one joined client, at the server or at an aggregator: what is to be written to it, and how much it may ask."""
+"""Session: one joined client at the server or at an aggregator, with the messages to write to it and its rate limits."""
 
 import asyncio
 from collections.abc import Callable
@@ -27,9 +27,9 @@ class Traffic:
 
 
 class Session(StreamWriter):
-    """A stream that has joined. Of broadcasts and acknowledgements only the newest wait, however slowly the client reads.
+    """A stream that has joined. Only the newest broadcast and acknowledgement wait, however slowly the client reads.
 
-    ``hello`` says what the client has of broadcasts since before: the newest, so that it need not come again, or a part of one.
+    ``hello`` shows the broadcasts that the client already has: the newest, which then need not be sent again, or a part of one.
     """
 
     def __init__(self, client: int, rate_limits: RateLimits | None = None, hello: Hello | None = None) -> None:
@@ -37,36 +37,34 @@ class Session(StreamWriter):
         self.client, self.rate_limits = client, rate_limits or RateLimits()
         self.came, self.traffic = system.monotonic(), Traffic()
         self.in_flight, self.large_in_flight = asyncio.Semaphore(MAX_IN_FLIGHT_PER_CLIENT), asyncio.Semaphore(1)
-        self.sent: SentLast | None = (
-            None  # the broadcast that was written last, if the next stream may have to go on with it
-        )
+        self.sent: SentLast | None = None  # the last broadcast written, if the next stream may have to continue it
         self._ack: tuple[Settled, int] | None = None
         self._broadcast: tuple[EncodedBroadcast, Settled] | None = None
         self._in_memory = (hello.epoch, hello.k) if hello is not None and hello.in_memory else None
-        self._held = None if hello is None else hello.held  # by the client; none: of its line nothing bad is known
-        self._received: Held | None = None  # of an update of the client, here
+        self._held = None if hello is None else hello.held  # by the client; None: it reports no bad line
+        self._received: Held | None = None  # the part of the client's update that this side holds
         self._begun: GoingOn | None = None
 
     def acknowledge(self, settled: Settled, epoch: int) -> None:
-        """These rounds of the client are on disk."""
+        """Queue an acknowledgement: these rounds of the client are on disk."""
         self._ack = settled, epoch
         self._wake.set()
 
     def publish(self, broadcast: EncodedBroadcast, yours: Settled) -> None:
-        """A broadcast is due, unless the client has it; ``yours`` are the client's rounds that are in it."""
+        """Queue a broadcast, unless the client has it; ``yours`` are the client's rounds that are in it."""
         if not self.has(broadcast):
             self._broadcast = broadcast, yours
             self._wake.set()
 
     def has(self, broadcast: EncodedBroadcast) -> bool:
-        """Did the client say that it has this one? Another model at the same k is old news to it."""
+        """True if the client has this broadcast, or another of the same epoch and k, which will do."""
         return self._in_memory == (broadcast.epoch, broadcast.k)
 
     async def go_on(self, received: Held | None, sent: SentLast | None) -> None:
-        """Go on where the client's last stream broke, before anything is written on this one.
+        """Continue where the client's last stream broke, before anything is written on this one.
 
-        ``received`` is what came in part, ``sent`` the broadcast that was written last. If the client holds a part of that, it
-        is finished, and the newest follows if it is newer: so each stream brings the client on, however fast rounds complete.
+        ``received`` is the update that arrived in part, ``sent`` the last broadcast written. If the client holds a part of that,
+        it is finished first, and the newest follows. So every stream makes progress, however fast rounds complete.
         """
         self._received, self.sent = received, sent
         due = None if self._broadcast is None else SentLast(*self._broadcast)
@@ -80,7 +78,7 @@ class Session(StreamWriter):
         return self._in_memory is not None and (broadcast.epoch, broadcast.k) <= self._in_memory
 
     def _expect(self, broadcast: EncodedBroadcast) -> None:
-        """The client will have this one: nothing else is due unless it is newer."""
+        """Note that the client will have this broadcast, and drop the same one from the queue."""
         self._in_memory = broadcast.epoch, broadcast.k
         if self._broadcast is not None and self.has(self._broadcast[0]):
             self._broadcast = None
@@ -115,7 +113,7 @@ class Session(StreamWriter):
         self.traffic.down += len(broadcast.data) - (0 if how is None else how.start)
 
     def _broadcast_says(self, ack: tuple[Settled, int]) -> bool:
-        """Does the broadcast that is due say the same, and soon enough?"""
+        """True if the queued broadcast carries the same acknowledgement and is short enough not to delay it."""
         if self._broadcast is None:
             return False
         broadcast, yours = self._broadcast

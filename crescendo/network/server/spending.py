@@ -1,9 +1,9 @@
-"""What the clients of a served federation have spent, for people who look at its status.
+"""Spending: the privacy budget that the clients of a served federation have spent, for its status.
 
-The tight accountant takes a second or so for a plan of some thousand rounds, so it runs only on request, in a process, and
-not for every round: the rounds that arrived are rounded up to a mark, by at most a sixteenth, and each mark is accounted for
-once. Epsilon grows with the rounds, so what a mark costs is never less than what was spent. Until the tight number is there, the
-bound by Renyi divergence stands for it, and says so. No number exceeds what the client's whole plan costs.
+The tight accountant takes about a second for a plan of some thousand rounds, so it runs only on request, in a child process, and
+not for every round: the number of arrived rounds is rounded up to a mark, by at most a sixteenth, and each mark is accounted for
+once. Epsilon grows with the rounds, so the cost of a mark is never less than the spending. Until the tight number is ready, the
+status has the bound by Renyi divergence, marked as such. No number exceeds the cost of the client's whole plan.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ PATIENCE = 3.0  # seconds that an answer waits for the quick bounds, and again f
 AT_ONCE = 8  # tight numbers that one question may ask for; the next question asks for more
 MOST_KEPT = 1024
 FINE = 16  # marks in each doubling of the rounds
-A_WHILE = 256  # rounds that are counted before the thread looks whether to stop
+A_WHILE = 256  # rounds to count before the thread checks if it should stop
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class Price:
 
     @staticmethod
     def next_mark(rounds: int) -> int:
-        """The next number of rounds that is accounted for.
+        """Return the next number of rounds that is accounted for.
 
         >>> [Price.next_mark(rounds) for rounds in (0, 1, 31, 32, 33, 1000, 1025)]
         [0, 1, 31, 32, 34, 1024, 1088]
@@ -50,7 +50,7 @@ class Price:
 
 
 class _Released:
-    """What a client has released in the rounds below ``upto``, and its Renyi divergence, which adds up."""
+    """A client's releases in the rounds below ``upto``, and the sum of their Renyi divergences."""
 
     def __init__(self) -> None:
         self.upto, self.counts, self.divergence = 0, Counter[Event](), np.zeros(len(renyi.ORDERS))
@@ -62,9 +62,9 @@ class _Released:
 
 
 class SpendingTracker:
-    """Knows what the clients' rounds cost up to some mark, and finds out in the background what it is asked for.
+    """The cost of the clients' rounds up to some mark, computed in the background on request.
 
-    ``costs`` are what the clients' whole plans cost, where that is known: a part of the releases costs no more than all.
+    ``costs`` are the costs of the clients' whole plans, if known: a part of the releases costs no more than all of them.
     """
 
     def __init__(
@@ -89,14 +89,14 @@ class SpendingTracker:
         self._closed = False
 
     async def close(self) -> None:
-        """End what is being computed, and wait until it has ended. Whoever waits for an answer gets what is known."""
+        """Stop all computations and wait for their end. Pending requests get the numbers known so far."""
         self._closed = True
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def of(self, reached: Sequence[Settled]) -> list[Price | None]:
-        """What each client has spent at most; None where even the quick bound takes longer than anybody should wait."""
+        """Return an upper bound of each client's spending; None if even the quick bound takes too long."""
         rounds = self._certificate.terms.rounds
         marks = [min(rounds, Price.next_mark(settled.end)) for settled in reached]
         if not self._closed:
@@ -118,7 +118,7 @@ class SpendingTracker:
         return task
 
     async def _bound_all(self, marks: Sequence[int]) -> None:
-        """The quick bounds of the marks that are new."""
+        """Compute the quick bounds of new marks."""
         async with self._bounding:
             for c, wanted in enumerate(marks):
                 if c not in self._prices or self._prices[c].mark != wanted:
@@ -127,9 +127,9 @@ class SpendingTracker:
                         self._prices[c] = price
 
     def _bound(self, c: int, wanted: int) -> Price | None:
-        """In a thread: the quick bound of client c, counted on from where it was when last asked; None if it was stopped."""
+        """Return the quick bound of client c, continued from its last mark; None if stopped. This runs in a thread."""
         released = self._released.get(c)
-        if released is None or released.upto > wanted:  # the server was put back from an older copy
+        if released is None or released.upto > wanted:  # the server was restored from an older copy
             released = self._released[c] = _Released()
         while released.upto < wanted:
             if self._closed:
@@ -140,10 +140,10 @@ class SpendingTracker:
         events = tally(released.counts.items())
         bound = renyi.epsilon_of(released.divergence, self._delta)[0]
         best = bound in (0.0, math.inf) or not all(isinstance(event, PoissonGaussian) for event, _ in events)
-        return Price(wanted, events, bound, tight=best)  # of other events nothing tighter is known
+        return Price(wanted, events, bound, tight=best)  # for other events there is no tighter number
 
     async def _tighten(self) -> None:
-        """The tight numbers that are lacking, dearest first. Clients with the same rounds behind them share one."""
+        """Compute the missing tight numbers, most expensive first. Clients with the same releases share one."""
         lacking = sorted((price for price in self._prices.values() if not price.tight), key=lambda one: -one.epsilon)
         wanted = dict.fromkeys(price.events for price in lacking if price.events not in self._kept)
         self._take_kept()

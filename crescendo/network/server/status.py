@@ -1,4 +1,4 @@
-"""Status: what a server says about itself. Nothing of it is secret, and all of it is published state."""
+"""Status: a server's report on its federation and clients. It contains only public state, and no secrets."""
 
 import asyncio
 import json
@@ -18,14 +18,14 @@ from crescendo.network.server.spending import Price, SpendingTracker
 
 
 class Parties(NamedTuple):
-    """The versions of all parties, by what they said: the server, clients by number, and aggregators, at whatever depth."""
+    """The versions that all parties reported: the server, clients by number, and aggregators at any depth."""
 
     server: PeerVersion
     clients: Mapping[int, PeerVersion | None]  # of those that have joined since the server was started
     aggregators: Callable[[], Iterable[NodeVersion]]
 
     def of_client(self, c: int) -> dict[str, Any]:
-        """None before the client has joined."""
+        """Return version, build and protocol of a client; None for each before it has joined."""
         if c not in self.clients:
             return {"version": None, "build": None, "protocol": None}
         version = self.clients[c]
@@ -33,7 +33,7 @@ class Parties(NamedTuple):
         return {"version": program_of(version), "build": build, "protocol": self.server.common(version)}
 
     def of_others(self) -> dict[str, Any]:
-        """The server and the aggregators."""
+        """Return the versions of the server and the aggregators."""
         found = [{"name": node.name, "version": node.program} for node in self.aggregators()]
         return {
             "version": self.server.program,
@@ -43,7 +43,7 @@ class Parties(NamedTuple):
 
 
 class StatusReporter:
-    """Answers status requests. A request that comes while an answer is being made gets that one."""
+    """Answers status requests. Requests that arrive while an answer is being made share it."""
 
     def __init__(
         self,
@@ -64,15 +64,15 @@ class StatusReporter:
         self._being_made: asyncio.Task[dict[str, Any]] | None = None
 
     async def close(self) -> None:
-        """Stop accounting; an answer that is being made is given with what is known."""
+        """Stop accounting; a pending answer gets the numbers known so far."""
         if self._spending is not None:
             await self._spending.close()
 
     async def answer(self) -> str:
-        """The federation and its clients, as JSON."""
+        """Return the federation and its clients as JSON."""
         if self._being_made is None or self._being_made.done():
             self._being_made = asyncio.create_task(self._make())
-        return json.dumps(await asyncio.shield(self._being_made))  # the first that asked may hang up
+        return json.dumps(await asyncio.shield(self._being_made))  # the first peer that asked may hang up
 
 
 async def _status(
@@ -84,9 +84,9 @@ async def _status(
     liveness: Liveness,
     spending: SpendingTracker | None,
 ) -> dict[str, Any]:
-    """The federation and its clients, all as of one instant; accounting for what was spent may take seconds after it.
+    """Return the federation and its clients at one instant; accounting for their spending may take seconds after it.
 
-    ``heard`` says when each client was last heard of, on the clock of ``time.monotonic``.
+    ``heard`` is when each client was last heard, on the clock of ``time.monotonic``.
     """
     durable, names, now = service.durable, service.agreement.names, system.monotonic()
     reached = [durable.settled(c) for c in range(len(names))]
@@ -124,7 +124,7 @@ def _rounded(seconds: float | None) -> float | None:
 
 
 def _spent(price: Price | None) -> dict[str, Any]:
-    """``epsilon_is`` says how it was found; None: there is no privacy, or it is not known yet."""
+    """Return a client's epsilon and its kind in ``epsilon_is``; None: there is no privacy, or it is not known yet."""
     if price is None:
         return {"epsilon": None, "epsilon_is": None}
     if price.epsilon == math.inf:  # JSON has no such number

@@ -1,10 +1,10 @@
-"""Hold clock: how long the round that is due has waited for each client, over all its streams."""
+"""Hold clock: how long the round that is due has waited for each client, across all its streams."""
 
 from collections.abc import Mapping
 
 
 class HoldClock:
-    """For each of ``clients`` clients, seconds that the due round has waited for it; `update` it again and again.
+    """For each of ``clients`` clients, the seconds that the due round has waited for it; call `update` repeatedly.
 
     >>> clock = HoldClock(2, now=0.0)
     >>> clock.due(0, now=5.0)
@@ -27,16 +27,16 @@ class HoldClock:
         self._waited = [0.0] * clients
 
     def due(self, round: int, now: float) -> None:
-        """``round`` is due from now on."""
+        """Start all clocks at zero, because ``round`` is due from now on."""
         self.round, self._due = round, now
         self._waited = [0.0] * len(self._waited)
 
     def begin(self, c: int, now: float) -> None:
-        """The due round waits for client c from now on: until now nothing was known of it."""
+        """Start the clock of client c, which joins for the first time."""
         self._waited[c] = max(self._updated, self._due) - now  # the next update adds the whole interval
 
     def update(self, now: float, last_heard: Mapping[int, float]) -> None:
-        """``last_heard`` is when each client was last heard, by the clock that ``now`` is of."""
+        """Count the time since the last update. ``last_heard`` is when each client was last heard, on the clock of ``now``."""
         since, self._updated = self._updated, now
         heard = [c for c, at in last_heard.items() if at > since]
         if heard:
@@ -45,10 +45,10 @@ class HoldClock:
             self._waited = [waited + passed * (c != alone) for c, waited in enumerate(self._waited)]
 
     def server_did_not_run(self, now: float, most: float = 0.0) -> None:
-        """The server was held up until now: of the time since the last update ``most`` seconds count."""
+        """Count at most ``most`` seconds since the last update, because the server did not run."""
         passed, self._updated = min(now - max(self._updated, self._due), most), now
         self._waited = [waited + passed for waited in self._waited]
 
     def seconds(self, c: int) -> float:
-        """How long the due round has waited for client c, if it does."""
+        """Return how long the due round has waited for client c, if it does."""
         return max(0.0, self._waited[c])

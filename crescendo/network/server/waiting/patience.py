@@ -1,9 +1,9 @@
 """Patience: how long a round waits for a client before the others go on, from how long rounds take.
 
-A day is too long for rounds of a minute, and a minute too short for rounds of an hour. So what clients need is measured, from
-when nothing keeps a client from finishing a round to when its update is accepted, and a round waits for several times the median
-of that, within the operator's limits. One client cannot move a median, however slowly it sends. Of an even number the smaller of
-the two in the middle counts: of two clients, neither can stretch what the other waits.
+A day is too long for rounds of a minute, and a minute too short for rounds of an hour. So the server measures the time from when
+a client may finish a round until its update is accepted. A round waits for several times the median of these times, within the
+operator's limits. One client cannot move a median, however slowly it sends. Of an even number of times the smaller of the two in
+the middle counts, so that of two clients neither can extend the other's wait.
 """
 
 import statistics
@@ -11,9 +11,9 @@ from collections import deque
 
 from crescendo.core.terms import Terms
 
-TIMES = 20  # the median of what rounds took
-FEWEST = 8  # updates that are measured before that counts
-NEWEST = 256  # updates that it counts over
+TIMES = 20  # a round waits this many times the median
+FEWEST = 8  # updates to measure before the median counts
+NEWEST = 256  # updates that the median covers
 
 
 class Patience:
@@ -33,13 +33,13 @@ class Patience:
 
     def __init__(self, terms: Terms, least: float, most: float) -> None:
         self._terms, self._least, self._most = terms, min(least, most), most
-        self._may_finish: dict[int, float] = {}  # round -> since when it may be finished, for those that are not over
+        self._may_finish: dict[int, float] = {}  # open round -> since when it may be finished
         self._k = self._next = 0
         self._last: dict[int, float] = {}  # client -> when its last update was accepted, or it came
         self._took = deque[float](maxlen=NEWEST)
 
     def due(self, k: int, now: float) -> None:
-        """Round k is due: clients have heard a model that some later rounds may be finished with."""
+        """Note that round k is due: clients now have a model with which they may finish some later rounds."""
         for i in range(self._k, min(k, self._next)):
             del self._may_finish[i]
         self._k, first = k, max(k, self._next)
@@ -48,11 +48,11 @@ class Patience:
         self._may_finish.update(dict.fromkeys(range(first, self._next), now))
 
     def came(self, c: int, now: float) -> None:
-        """Client c has joined: what it did before is not counted."""
+        """Note that client c has joined: the time before does not count."""
         self._last[c] = now
 
     def accepted(self, i: int, c: int, now: float) -> None:
-        """An update was accepted; one that is late or was sent before says nothing about how long rounds take."""
+        """Measure an accepted update; late and repeated ones are not counted."""
         since = self._may_finish.get(i)
         if since is not None:
             self._took.append(now - max(since, self._last.get(c, since)))
@@ -60,7 +60,7 @@ class Patience:
 
     @property
     def seconds(self) -> float:
-        """How long a round waits for a client now."""
+        """The seconds that a round waits for a client now."""
         if len(self._took) < FEWEST:
             return self._most
         return min(max(self._least, TIMES * statistics.median_low(self._took)), self._most)

@@ -1,9 +1,9 @@
-"""Returns: clients that come back again and again without a round, and how long rounds go on waiting for them.
+"""Returns: clients that come back repeatedly without finishing a round, and the decision to stop waiting for them.
 
-A client that is declared absent may come back, and rounds wait for it again. One that is declared absent a second time before an
-update of it was accepted is on *probation*: it may come back, but rounds do not wait for it. It goes on with the round that it
-has in hand, of which nothing becomes void, and its update counts as late. Then it joins again where the others are. So a client
-that crashes as it joins costs the others one wait, or two, and one that is too slow still does its part.
+A client that is declared absent may come back, and rounds wait for it again. One that is declared absent a second time without an
+accepted update in between is on *probation*: it may come back, but rounds do not wait for it. It continues its current round,
+which does not become void, and its update counts as late. Then it joins again at the round of the others. So a client that
+crashes as it joins costs the others one or two waits, and one that is too slow still does its part.
 """
 
 from collections import Counter
@@ -12,7 +12,7 @@ CHANCES = 2  # absences without an accepted update, after which a client is on p
 
 
 class Returns:
-    """What each client has done since an update of it was accepted; forgotten when the server is started again.
+    """Each client's joins and absences since its last accepted update; a restart of the server forgets them.
 
     >>> returns = Returns()
     >>> for _ in range(2):
@@ -29,15 +29,15 @@ class Returns:
         self._joins, self._absences = Counter[int](), Counter[int]()
 
     def joined(self, c: int) -> None:
-        """Client c has joined."""
+        """Note that client c has joined."""
         self._joins[c] += 1
 
     def absent(self, c: int) -> None:
-        """Client c, for which rounds waited, is absent from now on."""
+        """Note that client c, for which rounds waited, is now absent."""
         self._absences[c] += 1
 
     def accepted(self, c: int) -> bool:
-        """An update of client c was accepted. True if that ends its probation; it then has one chance less than others."""
+        """Note an accepted update of client c. Return True if it ends the client's probation, which leaves it one chance less."""
         if c not in self._joins and c not in self._absences:
             return False
         over = self.on_probation(c)
@@ -48,9 +48,9 @@ class Returns:
         return over
 
     def joins(self, c: int) -> int:
-        """How often client c has joined since an update of it was accepted."""
+        """Return how often client c has joined since its last accepted update."""
         return self._joins[c]
 
     def on_probation(self, c: int) -> bool:
-        """Do rounds go on without client c, although it is here, until an update of it is accepted?"""
+        """True if rounds go on without client c, even if it is connected, until its next accepted update."""
         return self._absences[c] >= CHANCES
