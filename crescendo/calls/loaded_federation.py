@@ -8,7 +8,7 @@ from typing import Any
 
 from crescendo.calls.asked_run import as_model
 from crescendo.calls.loaded_model import LoadedModel, check_sizes
-from crescendo.calls.stored_run import LearnedRecords, Row
+from crescendo.calls.stored_run import Row
 from crescendo.core.arrays import Floats
 from crescendo.data.records import Label
 from crescendo.errors import UsageError
@@ -19,6 +19,7 @@ from crescendo.objectives.base import Traits
 from crescendo.objectives.nets.net_names import name_of
 from crescendo.privacy.guarantee import Guarantee
 from crescendo.runs import result_view
+from crescendo.runs.models.answers import LearnedRecords
 from crescendo.views import html_table, text_table
 
 

@@ -10,7 +10,7 @@ from crescendo.calls.asked_run import as_model
 from crescendo.calls.foreign_words import in_a_sentence
 from crescendo.calls.loaded_federation import LoadedFederation
 from crescendo.calls.loaded_model import LoadedModel, check_sizes
-from crescendo.calls.stored_run import LearnedRecords, Row, StoredRun
+from crescendo.calls.stored_run import Row, StoredRun
 from crescendo.config.schema import Config
 from crescendo.core.arrays import Floats
 from crescendo.data.records import Label
@@ -24,6 +24,7 @@ from crescendo.objectives.nets.net_names import is_net, with_classes
 from crescendo.objectives.objective_kinds import OBJECTIVES
 from crescendo.report.references import References
 from crescendo.runs import result_view
+from crescendo.runs.models.answers import LearnedRecords
 from crescendo.runs.models.stored_model import MODEL
 from crescendo.views import html_lines, html_table, text_table
 

@@ -24,6 +24,7 @@ from crescendo.errors import ConfigError, DataError
 from crescendo.objectives.objective_kinds import OBJECTIVES
 from crescendo.report.references import References
 from crescendo.runs.folder import require_run
+from crescendo.runs.models.answers import LearnedRecords
 from crescendo.runs.models.stored_model import MODEL, StoredModel, damage_named, schema_digest
 from crescendo.tables import read_toml
 
@@ -35,18 +36,6 @@ _MEASURES = ("loss", "accuracy", "rmse", "r2")
 _MOST_FEATURES = 10_000_000
 _LONGEST_TEXT = 1 << 28  # bytes: more than the metrics of a million rounds take
 _NO_VALUES = (OSError, ValueError, KeyError, TypeError, RecursionError, OverflowError)
-
-
-@dataclass(frozen=True, eq=False)
-class LearnedRecords:
-    """The form of the records from which a model learned."""
-
-    features: int
-    shape: tuple[int, ...] = ()
-    names: tuple[str, ...] = ()
-    schema: Schema | None = None
-    scaling: Scaling | None = None
-    label: str | None = None  # a table's label column, if it is known
 
 
 @dataclass(frozen=True, eq=False, repr=False)

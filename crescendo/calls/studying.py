@@ -12,7 +12,7 @@ from crescendo.calls.watching import CallWatch, watched
 from crescendo.config.schema import Config
 from crescendo.data import Dataset
 from crescendo.errors import UsageError
-from crescendo.studies import comparing, sweeping
+from crescendo.studies import comparing, grid, sweeping
 from crescendo.studies.comparing import Comparison
 from crescendo.studies.points import InMemory
 from crescendo.studies.study_events import Listener, StudyEvent, unheard
@@ -196,6 +196,7 @@ def sweep(
             return sweeping.sweep(
                 x, over, overrides=overrides, **told
             )  # the file may be complete only with the values of a point
+        grid.check_apart(grid.axes_of(over), overrides)
         asked = AskedRun.of("sweep", x, y, data, objective, overrides, name, keys)
         return sweeping.sweep(asked.config, over, **told, memory=InMemory(asked.data, asked.objective))
 

@@ -17,7 +17,7 @@ from crescendo.cli import reproduce_commands as reproduce_cli
 from crescendo.cli import study_commands as study_cli
 from crescendo.cli import upkeep_commands as upkeep_cli
 from crescendo.cli.common import AsJson, Overrides, RunFile, one_sentence, print_json
-from crescendo.errors import Diverged
+from crescendo.errors import Diverged, UsageError
 
 app = typer.Typer(
     name="crescendo",
@@ -72,7 +72,7 @@ def _run(
     with one_sentence():
         from crescendo.config.loading import read
 
-        changes = [*(overrides or ()), *([f"run.seed={seed}"] if seed is not None else ())]
+        changes = _with_seed(overrides or [], seed)
         config = read(file, changes)
 
         from crescendo.cli.show import show_run as show
@@ -92,6 +92,15 @@ def _run(
             raise Diverged(result.diverged)
         if result.doubt is not None and result.doubt.fails:
             raise Diverged(result.doubt.says)
+
+
+def _with_seed(overrides: list[str], seed: int | None) -> list[str]:
+    """Return the overrides with ``seed``; refuse a seed that is stated twice."""
+    if seed is None:
+        return overrides
+    if any("".join(one.partition("=")[0].split()) == "run.seed" for one in overrides):
+        raise UsageError("the seed is stated twice, by --seed and by --set run.seed; leave one out")
+    return [*overrides, f"run.seed={seed}"]
 
 
 @app.command("schedule", epilog="Example: crescendo schedule examples/a9a.toml")

@@ -18,6 +18,7 @@ from crescendo.report.doubts import Doubt, unlike_columns
 from crescendo.report.references import References, references_of
 from crescendo.runs import result_view
 from crescendo.runs.export import sklearn_regression
+from crescendo.runs.models.answers import LearnedRecords, answers, scores
 from crescendo.runs.models.stored_model import Trained
 from crescendo.runs.prepare import Prepared
 from crescendo.simulator.trace import Trace
@@ -150,6 +151,16 @@ class Result:
         data = self.prepared.dataset
         records = records_of(x, data.train, data.schema, data.names, data.scaling)
         return result_view.predicted(self.prepared.objective, self.model, records, data.classes)
+
+    def score(self, x: Any, y: Any = None) -> dict[str, Any]:
+        """Return the model's accuracy (or rmse and R²) on records with labels, beside the best constant answer's.
+
+        ``y`` are the labels or the column that has them. It may be left out if the training table named that column.
+        """
+        data, like = self.prepared.dataset, self.prepared.dataset.train
+        label = (data.schema.label if data.schema is not None else None) or self.config.data.label
+        kept = LearnedRecords(data.features, like.shape, data.names, data.schema, data.scaling, label)
+        return scores(answers(self.prepared.objective, self.model, kept, data.classes, x, y))
 
     @cached_property
     def constant(self) -> _Savings:

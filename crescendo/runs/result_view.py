@@ -18,6 +18,7 @@ from crescendo.privacy.protection import HIDDEN
 from crescendo.report.numbers import number, size
 from crescendo.report.references import GUESSES, References
 from crescendo.views import html_lines, html_table, plotted, text_table
+from crescendo_dp.planning.cautions import about_delta
 
 if TYPE_CHECKING:
     from crescendo.runs.result import Result
@@ -160,8 +161,9 @@ def as_html(result: Result) -> str:
 
 
 def _mind(result: Result) -> list[str]:
-    told = result.trouble
-    return [] if told is None else [f"Note: {told}."]
+    told, made = result.trouble, result.prepared.privacy
+    small = [] if made is None else about_delta(made.delta, min(made.certificate.records))
+    return [*([] if told is None else [f"Note: {told}."]), *(f"Caution: {one}." for one in small)]
 
 
 def history(rows: Sequence[dict[str, Any]]) -> Any:

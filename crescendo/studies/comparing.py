@@ -6,6 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -199,6 +200,8 @@ def _check(rivals: Sequence[str], seeds: int, trials: int) -> None:
     if not rivals:
         raise ConfigError(f"a comparison needs a rival; name one or more with --with, of {known}")
     for name, times in Counter(rivals).items():
+        if isinstance(name, str) and name not in ALGORITHMS and not get_close_matches(name, ALGORITHMS, 1):
+            raise ConfigError(f'there is no algorithm "{name:.60}"; choose one of {known}')
         algorithm(name)
         if name == OURS:
             raise ConfigError(f"{OURS} is always compared; name rivals only, of {known}")

@@ -81,6 +81,18 @@ def check_texts(found: object, due: str) -> None:
         raise UsageError(f"{due}, but it holds a value of type {type(strange[0]).__name__}")
 
 
+def check_apart(axes: Sequence[Axis], overrides: Sequence[str]) -> None:
+    """Refuse an override of a key that an axis replaces, or of a key within it.
+
+    >>> check_apart([Axis.of("clients.count=2,5")], ["clients.split=label"])
+    """
+    for one in overrides:
+        key = ".".join(name.strip() for name in str(one).partition("=")[0].split("."))
+        for axis in axes:
+            if f"{key}.".startswith(f"{axis.key}."):
+                raise ConfigError(f"--over {axis.key} replaces --set {one}; leave one of the two out")
+
+
 def combinations(axes: Sequence[Axis]) -> Iterator[tuple[str, ...]]:
     """Yield every combination of values, one per axis; the last axis varies fastest.
 

@@ -14,7 +14,7 @@ from crescendo.objectives.score import ACCURACY, R2, Score
 from crescendo.runs import result_view
 from crescendo.runs.added_runs import StudyTotal
 from crescendo.studies.contestants import measure_of
-from crescendo.studies.grid import Axis, axes_of, combinations, overrides_of
+from crescendo.studies.grid import Axis, axes_of, check_apart, combinations, overrides_of
 from crescendo.studies.intervals import Interval, limits, mean_of
 from crescendo.studies.point_store import opened
 from crescendo.studies.points import NOTHING, InMemory, Outcome, StudyPoint, withheld_of
@@ -176,6 +176,7 @@ def sweep(
     axes = axes_of(over)
     memory.check_out(out)
     memory.check_axes(axes)
+    check_apart(axes, overrides)
     made = [(values, _made(config, axes, values, overrides, memory)) for values in combinations(axes)]
     points = [point for _, point in made if isinstance(point, StudyPoint)]
     if not points:  # an unknown key, for example: no point can run

@@ -13,6 +13,7 @@ from crescendo.errors import CrescendoError
 sklearn = pytest.importorskip("sklearn.datasets")
 TABLES = {"wine": sklearn.load_wine, "breast cancer": sklearn.load_breast_cancer, "iris": sklearn.load_iris}
 untyped: Any = crescendo.simulate
+untyped_sweep: Any = crescendo.sweep
 
 
 def fitted_elsewhere(name: str, train: Any, test: Any) -> float:
@@ -183,3 +184,44 @@ def test_a_private_run_is_never_scaled_by_looking() -> None:
     assert untyped(x, x[:, 0] > 0, **private).prepared.dataset.scaling is None
     with pytest.raises(CrescendoError, match="scale=True looks at the records"):
         untyped(x, x[:, 0] > 0, scale=True, **private)
+
+
+def test_a_frame_of_nullable_numbers_is_as_good_as_an_array() -> None:
+    pandas = pytest.importorskip("pandas")
+    x = np.random.default_rng(0).normal(size=(200, 2))
+    nullable = crescendo.simulate(pandas.DataFrame(x, columns=["a", "b"]).convert_dtypes(), x[:, 0] > 0, rounds=5)
+    assert (nullable.model == crescendo.simulate(x, x[:, 0] > 0, rounds=5).model).all()
+
+
+def test_a_fresh_result_scores_records_as_the_loaded_run_does(wine: tuple[Any, Any], tmp_path: Path) -> None:
+    made = crescendo.simulate(*wine, rounds=10, out=tmp_path / "run")
+    assert made.score(*wine) == crescendo.load(tmp_path / "run").score(*wine)
+    with pytest.raises(CrescendoError, match="none of these records has a label"):
+        made.score(wine[0])
+
+
+def test_the_summary_cautions_about_a_large_delta() -> None:
+    x = np.random.default_rng(2).normal(size=(300, 3))
+    private = {"epsilon": 1.0, "records": 100, "classes": [0, 1], "clients": 2, "rounds": 50}
+    assert "Caution: " in untyped(x, x[:, 0] > 0, delta=0.02, **private).summary()
+    assert "Caution: " not in untyped(x, x[:, 0] > 0, delta=1e-5, **private).summary()
+
+
+def test_one_key_cannot_be_swept_and_set(wine: tuple[Any, Any]) -> None:
+    for over, override in (
+        ("clients.count=2,3", "clients.count=5"),
+        ("schedule.steps={kind = 'constant', eta = 0.1}", "schedule.steps.eta=1"),
+    ):
+        with pytest.raises(CrescendoError, match="leave one of the two out"):
+            untyped_sweep(*wine, [over], overrides=[override])
+    found = untyped_sweep(*wine, ["clients.count=2,100000"])
+    assert "1 failed, such as clients.count=100000: " in found.summary()
+
+
+def test_a_seed_stated_twice_is_refused(tmp_path: Path) -> None:
+    from typer.testing import CliRunner
+
+    from crescendo.cli.main import app
+
+    found = CliRunner().invoke(app, ["run", str(tmp_path / "run.toml"), "--seed", "1", "--set", "run.seed=2"])
+    assert found.exit_code and "the seed is stated twice" in found.output

@@ -24,9 +24,9 @@ from crescendo.studies.study_events import PointBegan, PointEnded, PointWent, St
 from crescendo.studies.study_files import bounded, shown_sigma
 from crescendo.studies.sweeping import Sweep
 from crescendo.studies.verdicts import summary
+from crescendo.studies.views.sweep_view import troubles
 
 MOST_ROWS = 40
-MOST_SENTENCES = 5
 
 
 class Progress:
@@ -99,7 +99,8 @@ class StudyPrinter(Printer):
         self.print(table)
         if len(groups) > MOST_ROWS:
             self.say(f"and {len(groups) - MOST_ROWS:,} more settings, in the page")
-        self._troubles(found)
+        for sentence in troubles(found):
+            self.say(sentence)
         self._total(found.total)
         if found.withheld is not None:
             self.say(found.withheld)
@@ -163,19 +164,6 @@ class StudyPrinter(Printer):
     def _total(self, total: StudyTotal | None) -> None:
         if total is not None:
             self.say(total.sentence())
-
-    def _troubles(self, found: Sweep) -> None:
-        """Print each failure once, with the number of runs that had it and the first run's setting."""
-        wrong: dict[tuple[str, str], list[str]] = {}
-        for point in found.points:
-            if point.outcome.status != "done":
-                setting = " ".join(f"{key}={value}" for key, value in zip(found.keys, point.values, strict=True))
-                wrong.setdefault((point.outcome.status, point.outcome.says), []).append(setting)
-        for (status, says), settings in list(wrong.items())[:MOST_SENTENCES]:
-            what = "diverged or did not learn" if status == "diverged" else status
-            self.say(f"{len(settings):,} {what}, such as {settings[0]}: {says}")
-        if len(wrong) > MOST_SENTENCES:
-            self.say(f"the page has {len(wrong) - MOST_SENTENCES:,} more such sentences")
 
 
 def cut_short(label: str, most: int = 48) -> str:

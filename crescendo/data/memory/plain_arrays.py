@@ -21,6 +21,8 @@ def as_array(values: Any) -> Array:
     if isinstance(values, np.ma.MaskedArray):
         return _without_mask(values)
     try:
+        if hasattr(values, "iloc") and _has_nullable_numbers(values):
+            return np.asarray(values.to_numpy(dtype=np.float64, na_value=np.nan))
         return np.asarray(values)
     except TypeError as error:
         raise DataError(f"x and y are arrays, and this {type(values).__name__} makes none: {error!s:.100}") from error
@@ -28,6 +30,13 @@ def as_array(values: Any) -> Array:
         raise DataError(
             "x and y are arrays, and all records have as many numbers; these are of several lengths"
         ) from error
+
+
+def _has_nullable_numbers(frame: Any) -> bool:
+    """Return whether a data frame has only numbers, some of pandas' own types, which numpy reads as objects."""
+    kinds = list(getattr(frame, "dtypes", ())) if hasattr(frame, "columns") else []
+    numbers = all(getattr(kind, "kind", "O") in "biuf" for kind in kinds)
+    return numbers and not all(isinstance(kind, np.dtype) for kind in kinds)
 
 
 def _plain_tensor(values: Any) -> Any:

@@ -11,6 +11,8 @@ from crescendo.views import html_lines, html_table, plotted, text_table
 if TYPE_CHECKING:
     from crescendo.studies.sweeping import Sweep
 
+_MOST_TROUBLES = 5
+
 
 def interval_text(mean: Interval | None) -> str:
     """
@@ -58,8 +60,24 @@ def summary(found: Sweep) -> str:
     return "\n".join([text_table(_sweep_rows(found)), *_total(found)])
 
 
+def troubles(found: Sweep) -> list[str]:
+    """Return a sentence for each different failure: the number of runs that had it and the first run's setting."""
+    wrong: dict[tuple[str, str], list[str]] = {}
+    for point in found.points:
+        if point.outcome.status != "done":
+            setting = " ".join(f"{key}={value}" for key, value in zip(found.keys, point.values, strict=True))
+            wrong.setdefault((point.outcome.status, point.outcome.says), []).append(setting)
+    said = []
+    for (status, says), settings in list(wrong.items())[:_MOST_TROUBLES]:
+        what = "diverged or did not learn" if status == "diverged" else status
+        said.append(f"{len(settings):,} {what}, such as {settings[0]}: {says}")
+    if len(wrong) > _MOST_TROUBLES:
+        said.append(f"the page has {len(wrong) - _MOST_TROUBLES:,} more such sentences")
+    return said
+
+
 def _total(found: Sweep) -> list[str]:
-    return [] if (total := found.total) is None else [total.sentence()]
+    return [*troubles(found), *([] if (total := found.total) is None else [total.sentence()])]
 
 
 def plot(found: Sweep) -> Any:
