@@ -148,7 +148,8 @@ def outcome(one: Combination) -> dict[str, Any]:
             near = max(
                 NEAR, 1 / np.sqrt(max(1, len(result.prepared.dataset.test or ())))
             )  # two standard errors of an accuracy
-            kind = _judged(one, float(score), float(guess), plain, says, near)
+            none = score is None  # R2 of one test record
+            kind = ("doubted" if says else "wrong") if none else _judged(one, float(score), guess, plain, says, near)
         except CrescendoError as error:
             says, kind = str(error), "refused" if "\n\n" not in str(error) else "wrong"
         except Exception as error:
