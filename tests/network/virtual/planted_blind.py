@@ -1,0 +1,152 @@
+"""Ten bugs that were planted by someone who had not read the harness: its first test by a stranger.
+
+They were written from the code that they break and from docs/architecture.md alone. Each is a function that breaks the program
+for the rest of the process.
+"""
+
+# mypy: disable-error-code="method-assign"
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from crescendo.core.aggregator import Aggregator
+from crescendo.core.arrays import Floats
+from crescendo.core.client import Client
+from crescendo.core.messages import Broadcast, Word
+from crescendo.core.settled import SettledRounds
+from crescendo.network.client.client_session import _Connection
+from crescendo.network.protocol.vector_parts import Assembly
+from crescendo.network.server.service import Service
+from crescendo.storage.journal.journal import Batch, Journal
+from crescendo.storage.journal.snapshots import Snapshot
+
+
+def sent_is_remembered() -> None:
+    """A client takes what went out on a stream that broke for sent, and does not send it again on the next stream."""
+
+    def get(connection: Any) -> set[int]:
+        found: set[int] = vars(connection)["_sent"]
+        return found
+
+    def put(connection: Any, rounds: set[int]) -> None:
+        vars(connection).setdefault("_sent", rounds)
+
+    _Connection._sent = property(get, put)  # type: ignore[assignment]
+
+
+def sums_in_short_floats() -> None:
+    """An aggregator adds updates up in the floats of the wire instead of float64."""
+    choose = Aggregator._choose
+
+    def shorter(self: Aggregator) -> tuple[list[Any], Floats]:
+        chosen, total = choose(self)
+        return chosen, total.astype(chosen[0].content.delta.dtype) if chosen else total
+
+    Aggregator._choose = shorter
+
+
+def aggregator_keeps_old_epoch() -> None:
+    """An aggregator hears of a new epoch and still takes what the server had in the old one for settled."""
+    hear = Aggregator.hear
+
+    def heard(self: Aggregator, word: Word) -> Any:
+        if word.epoch > self.epoch:
+            self.epoch, self._newest = word.epoch, None
+        return hear(self, word)
+
+    Aggregator.hear = heard
+
+
+def small_records_first() -> None:
+    """The journal writes the small records of a batch before the large ones, so that acknowledgements need not wait."""
+    write = Journal.write
+
+    def written(self: Journal, records: Batch) -> Any:
+        return write(self, sorted(records, key=lambda record: sum(map(len, record[1]))))
+
+    Journal.write = written
+
+
+def k_before_epoch() -> None:
+    """A client compares broadcasts by k first and by epoch second: after a restore it ignores a model with a smaller k."""
+    receive = Client.receive
+
+    def received(self: Client, broadcast: Broadcast) -> Floats | None:
+        epoch, k = self._newest()
+        return None if (broadcast.k, broadcast.epoch) <= (k, epoch) else receive(self, broadcast)
+
+    Client.receive = received
+
+
+def probation_for_ever() -> None:
+    """A client whose probation ends is not asked to join again, and rounds never wait for it any more."""
+    accepted = Service._accepted
+
+    def noted(self: Service, c: int) -> None:
+        accepted(self, c)
+        self._off_probation.clear()
+
+    Service._accepted = noted
+
+
+def short_streams_forget() -> None:
+    """A stream that breaks before a vector goes on forgets the part of it that an earlier stream brought."""
+    hand_over = Assembly.hand_over
+
+    def handed_over(self: Assembly) -> Any:
+        self._kept = None
+        return hand_over(self)
+
+    Assembly.hand_over = handed_over
+
+
+def absence_settles_all_before() -> None:
+    """The rounds that pass while a client is away are settled together with the open ones before, which are on their way."""
+    mark_all = SettledRounds.mark_all
+
+    def marked(self: SettledRounds, first: int, stop: int, c: int) -> None:
+        mark_all(self, int(self.below[c]) if stop - first > 1 else first, stop, c)
+
+    SettledRounds.mark_all = marked
+
+
+def broadcast_is_cached_for_its_k() -> None:
+    """A client that joins gets the model that was encoded when its k came, with what was settled since."""
+    update, total = Service._update, Service._sum
+
+    def kept(apply: Any) -> Any:
+        def applied(self: Service, message: Any) -> None:
+            before = self._broadcast
+            apply(self, message)
+            self._broadcast = before
+
+        return applied
+
+    Service._update, Service._sum = kept(update), kept(total)
+
+
+def snapshot_in_float32() -> None:
+    """A snapshot keeps the model in float32, which takes half the room."""
+    write = Snapshot.write
+
+    def written(self: Snapshot, folder: Path) -> None:
+        write(self._replace(state={**self.state, "model": self.state["model"].astype(np.float32)}), folder)
+
+    Snapshot.write = written
+
+
+BLIND: Sequence[Any] = (
+    sent_is_remembered,
+    sums_in_short_floats,
+    aggregator_keeps_old_epoch,
+    small_records_first,
+    k_before_epoch,
+    probation_for_ever,
+    short_streams_forget,
+    absence_settles_all_before,
+    broadcast_is_cached_for_its_k,
+    snapshot_in_float32,
+)
