@@ -64,6 +64,7 @@ class Shape:
     hold_least: float = 60.0
     absent_after: float = 60.0
     prune: bool = False
+    far: float = 0.0  # seconds to the server; if not 0, all clients begin behind one aggregator, which adds up
 
     @property
     def limits(self) -> LivenessLimits:
@@ -131,12 +132,15 @@ class Federation:
         self.honest = [machine for c, machine in enumerate(self.clients) if c not in how]
         self.hostile_names = {self.agreed.names[c] for c in how}
         self.parents: dict[Machine, Machine] = {}
+        if shape.far:
+            self.server.line.delay = shape.far
+            self.server.line.usual = self.server.line.bandwidth, shape.far
         self.network.machines = {machine.name: machine for machine in self.machines}
         self.longest_down = 0  # bytes of the longest message to a client
         self.restored: list[float] = []  # when the server went on from an older copy
         self.once_applied: set[tuple[int, int]] = set()  # pairs that a journal had which was replaced by an older one
         for place, client in enumerate(self.clients):
-            ways = [self.server, *self.aggregators]
+            ways = self.aggregators[:1] if shape.far else [self.server, *self.aggregators]
             self.parents[client] = ways[place % len(ways)]
             client.slot_takes = shape.round_takes / shape.slots * client.rng.uniform(0.3, 1.0)
             _write_records(client.folder / "mine.npz", place, shape.features)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 
 from tests.network.virtual.faults import Fault
@@ -46,6 +46,8 @@ def drawn(seed: int) -> Schedule:
     """The schedule of a seed."""
     rng = Random(f"schedule {seed}")
     shape = _shape(rng)
+    if shape.aggregators and shape.clients > 2:
+        shape = _far(Random(f"far {seed}"), shape)
     quiet = shape.rounds * shape.round_takes * rng.choice((0.5, 1.0, 1.0, 2.0))
     hostile = tuple(_hostile(rng, shape))
     faults = _faults(rng, shape, quiet)
@@ -54,6 +56,13 @@ def drawn(seed: int) -> Schedule:
         faults, quiet = sorted([*faults, away]), max(quiet, away.at + away.lasts)
     quiet = max([quiet, *(fault.at + fault.lasts for fault in faults)])
     return Schedule(shape, tuple(faults), quiet, hostile)
+
+
+def _far(rng: Random, shape: Shape) -> Shape:
+    """Half of the trees: a server so far away that several updates wait at an aggregator for its word, and go on as one sum."""
+    if rng.random() < 0.5:
+        return shape
+    return replace(shape, far=round(_between(rng, 1.0, 6.0), 3), round_takes=min(shape.round_takes, 15.0))
 
 
 def _long_absence(rng: Random, shape: Shape) -> Fault:

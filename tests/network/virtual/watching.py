@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from tests.network.virtual.machine import Machine
     from tests.network.virtual.process import Process
 
+UNCOUNTED = 900.0  # seconds that a client may be here, off probation, before rounds wait for it
 SLACK = 90.0  # seconds: for slow disks and lines, and a server's first look after clients were turned away
 
 
@@ -27,6 +28,7 @@ class Watcher:
         self._k, self._changed, self._waited, self._known = -1, 0.0, 0.0, 0
         self._process: Process | None = None
         self._others: set[int] = set()
+        self._uncounted: dict[Any, float] = {}  # session -> since when rounds do not wait for its client
         self._over_since, self._highest, self._told = 0.0, -1, False
         self.longest_wait = 0.0
 
@@ -48,6 +50,7 @@ class Watcher:
             self._k, self._known, self._changed, self._waited = k, known, now, 0.0
             self._others = set()
         self._look_at_wait(now, service, network_server)
+        self._look_at_uncounted(now, service, network_server)
         self._look_at_progress(now, k)
         self._look_at_sizes(service, network_server)
 
@@ -73,6 +76,25 @@ class Watcher:
                 f"are promised"
             )
             self._waited = 0.0
+
+    def _look_at_uncounted(self, now: float, service: Any, network_server: Any) -> None:
+        """Rounds wait for a client that is here, unless it is on probation."""
+        federation, before = self.federation, self._uncounted
+        here = {
+            c: session for c, session in network_server.sessions.items() if federation.clients[c] in federation.honest
+        }
+        uncounted = [
+            session
+            for c, session in here.items()
+            if self._is_well(federation.clients[c])
+            and not (service.durable.finished or service.durable.present[c] or service.returns.on_probation(c))
+        ]
+        self._uncounted = {session: before.get(session, now) for session in uncounted}
+        for session, since in self._uncounted.items():
+            if now - since > UNCOUNTED:
+                name = federation.clients[session.client].name
+                self.problems.append(f"{name} is here since {now - since:.0f} s, and no round waits for it")
+                self._uncounted[session] = now
 
     def _is_well(self, machine: Machine) -> bool:
         return (
