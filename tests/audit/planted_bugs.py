@@ -271,7 +271,7 @@ def _unseen(bug: Blind) -> Bug:
 
 
 # bugs of the draw and of the noise's law show in many rounds alone
-_NEEDS = {"a comb of records": 40, "records drawn when they are due": 40, "noise cut at four deviations": 160}
+_NEEDS = {"a comb of records": 40, "records drawn when they are due": 40, "noise cut at four deviations": 400}
 
 # written from the paper and the mechanism, by people who had not seen the audit
 UNSEEN: list[Bug] = [_unseen(bug) for bug in (*blind_bugs.BUGS, *blind_bugs_two.BUGS)]

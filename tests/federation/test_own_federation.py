@@ -231,7 +231,7 @@ def test_a_policy_that_does_not_name_it_refuses_and_nothing_is_run(
     ("change", "says"),
     [
         ("fails", "does not run on its machine; the client's own log says why"),
-        ("wider", "gives 5 numbers of float64"),
+        ("wider", "has 5 numbers of float64"),
         ("elsewhere", "begins with a model of length"),
     ],
 )
