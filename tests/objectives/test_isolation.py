@@ -267,9 +267,12 @@ def test_a_model_of_a_file_that_is_called_as_a_library_is_isolated_too(tmp_path:
         goal.check_forgetful(w, SAMPLE, "random.py:Own", by_record=True)
 
 
-@pytest.mark.parametrize(("make", "says"), HIDING.values(), ids=HIDING.keys())
-def test_a_record_leaves_nothing_in_an_unusual_place(make: Callable[[], Any], says: str | None) -> None:
+@pytest.mark.parametrize("name", HIDING)
+def test_a_record_leaves_nothing_in_an_unusual_place(name: str) -> None:
     """One record moves its round by a clip at most, and no later round."""
+    if name == "torch":
+        pytest.importorskip("torch")
+    make, says = HIDING[name]
     x = np.zeros((20, FEATURES))
     x[0, 0] = RARE
     data = Records(x, np.zeros(20))
