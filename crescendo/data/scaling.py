@@ -20,7 +20,7 @@ _SPREADS = (0.25, 4.0)  # standard deviations that are left as they are, with a 
 _FAR = 0.5  # standard deviations: a column further from 0 resembles the intercept, and least squares tells them apart slowly
 _REACH = 0.25  # of numbers within [-1, 1], such as pixels and truth values, which are left as they are
 _FAR_WITHIN = (
-    4.0  # standard deviations; such numbers further from 0, as shares from 0.9 to 1, vary too little to be learned from
+    4.0  # standard deviations: further from 0, numbers such as shares from 0.9 to 1 vary too little to learn from
 )
 _USABLE = (1e-305, 1e305)  # the largest number of a column whose differences and quotients are floats
 
@@ -41,7 +41,7 @@ class Scaling:
 
     @classmethod
     def of(cls, records: Records) -> Self | None:
-        """What standardises the columns that need it; None where none does. Sparse columns keep their zeros."""
+        """Return the scaling of the columns that need it, or None if no column does. Sparse columns keep their zeros."""
         mean, spread, largest = _moments(records)
         usable = (spread > 1e-12 * np.abs(mean)) & (_USABLE[0] <= largest) & (largest <= _USABLE[1])
         needs = usable & ~_fine(np.zeros_like(mean) if records.sparse else mean, spread, largest)
@@ -51,7 +51,7 @@ class Scaling:
         return cls(centre, np.where(needs, spread, 1.0))
 
     def apply(self, x: Any) -> Any:
-        """The features of a dense or sparse matrix, scaled; a sparse one becomes dense where its zeros are shifted."""
+        """Scale a dense or sparse matrix; a sparse one becomes dense if its zeros shift."""
         if not isinstance(x, np.ndarray) and self.centre.any():
             x = x.toarray()
         if isinstance(x, np.ndarray):
@@ -61,22 +61,22 @@ class Scaling:
         return made
 
     def records(self, found: Records) -> Records:
-        """The same records with scaled features."""
+        """Return the records with scaled features."""
         return replace(as_records(self.apply(found.x), found.y), shape=found.shape)
 
     def unscaled(self, rows: Floats, intercept: bool = True) -> Floats:
-        """Weights that give unscaled features the margins that ``rows`` give scaled ones; the last column is the intercept."""
+        """Return weights for unscaled features with the margins of ``rows`` on scaled ones; the last column is the intercept."""
         weights = (rows[:, :-1] if intercept else rows) / self.width
         offsets = (rows[:, -1] if intercept else 0.0) - weights @ self.centre
         return np.column_stack([weights, offsets])
 
     def plain(self) -> dict[str, list[float]]:
-        """Plain data that `from_plain` takes."""
+        """Return plain data for `from_plain`."""
         return {"centre": self.centre.tolist(), "width": self.width.tolist()}
 
     @classmethod
     def from_plain(cls, raw: Any, features: int) -> Self:
-        """The scaling that plain data state; ValueError for data that state none for so many features."""
+        """Read the scaling of so many features from plain data; raise ValueError for anything else."""
         centre, width = (np.asarray(raw[name], dtype=np.float64) for name in ("centre", "width"))
         sound = centre.shape == width.shape == (features,) and np.isfinite([centre, width]).all() and (width > 0).all()
         if not sound:
@@ -85,7 +85,7 @@ class Scaling:
 
 
 def scaled(data: Dataset) -> Dataset:
-    """The data set with the columns standardised that need it, by its training records, and a sentence that says so."""
+    """Standardise the columns that need it, by the training records, and add a note about it."""
     if data.train.shape or data.schema is not None:  # images, and features that a schema has brought to [-1, 1]
         return data
     scaling = Scaling.of(data.train)
@@ -100,7 +100,7 @@ def scaled(data: Dataset) -> Dataset:
 
 
 def _moments(records: Records) -> tuple[Floats, Floats, Floats]:
-    """Of each column its mean, standard deviation and largest number without its sign."""
+    """Return the mean, the standard deviation and the largest absolute value of each column."""
     x: Any = records.x
     sparse = records.sparse
     largest = np.asarray(abs(x).max(axis=0).toarray() if sparse else np.abs(x).max(axis=0), dtype=np.float64).ravel()
@@ -116,7 +116,7 @@ def _moments(records: Records) -> tuple[Floats, Floats, Floats]:
 
 
 def _fine(mean: Floats, spread: Floats, largest: Floats) -> Bools:
-    """Which columns are of the usual size already."""
+    """Return which columns have a usual size already."""
     near = (np.abs(mean) <= _FAR * spread) & (_SPREADS[0] <= spread) & (spread <= _SPREADS[1])
     within = (largest >= _REACH) & (largest <= 1.0)
     part, square = np.clip(mean, 0.0, 1.0), np.minimum(spread, 1.0) ** 2
